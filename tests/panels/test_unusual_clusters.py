@@ -22,7 +22,7 @@ def _query(board: str, title: str, column: str = "") -> str:
 
 
 def _complaint(expr: str, series: Mapping[str, str], wanted: Samples, folder: Path) -> str:
-    """What promtool says of the answer after 20 minutes of `series`, beside those that every panel looks for."""
+    """Return promtool's complaint about the answer after 20 minutes of `series` and of what every panel reads."""
     there = {'gpu_exporter_build_info{cluster="c1",instance="n1:9836"}': "1x30"}
     samples = [{"labels": labels, "value": value} for labels, value in wanted.items()]
     document = {
@@ -40,7 +40,7 @@ def _complaint(expr: str, series: Mapping[str, str], wanted: Samples, folder: Pa
 
 
 def test_model_of_two_clusters_is_as_busy_and_as_hot_as_its_gpus(tmp_path: Path) -> None:
-    """Of one cluster's 9 GPUs none runs a kernel or is hot, of the other's one always: it is a tenth of all."""
+    """One GPU of ten runs a kernel and is hot: the only one of its cluster. The other cluster's nine do neither."""
     series: dict[str, str] = {}
     for cluster, gpus, state, heat in (("c1", 9, "free", 0), ("c2", 1, "computing", 1)):
         model = f'cluster="{cluster}",model="H100"'

@@ -235,7 +235,7 @@ def test_scontrol_is_asked_only_where_one_is_given(given: Values, asked: bool, r
     "given", [{"nodeAffinity": None}, {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": None}}]
 )
 def test_affinity_with_an_empty_part_gets_the_pauses(given: Values, render: Render, one: One) -> None:
-    """As an umbrella chart writes it that takes the affinity of another one back."""
+    """An umbrella chart writes this to take back the affinity of another one."""
     spread = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
     made = pod_spec(render({"affinity": {**given, **spread}}), one)["affinity"]
     (term,) = made["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]

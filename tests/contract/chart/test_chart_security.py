@@ -317,7 +317,7 @@ def test_network_policy_lets_the_pod_of_the_test_in(render: Render, one: One) ->
 
 
 def test_network_policy_lets_the_pod_of_the_test_out(render: Render, one: One) -> None:
-    """Where another policy of the namespace denies all, it has to find the exporters and Prometheus by name."""
+    """It finds the exporters and Prometheus by name, though another policy of the namespace denies all."""
     documents = render({"networkPolicy": {"enabled": True}})
     policy = policy_of(documents, one(documents, "Pod")["metadata"]["labels"])
 

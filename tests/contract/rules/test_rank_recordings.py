@@ -89,7 +89,7 @@ def test_ranks_are_compared_where_a_second_target_has_no_label_node(tmp_path: Pa
 
 
 def _said(series: Mapping[str, str], samples: Sequence[Mapping[str, object]], folder: Path) -> str:
-    """What promtool says of ranks that others wait for."""
+    """Return promtool's complaint about ranks that others wait for."""
     rules = RULES / "gpu-recording.yaml"
     document = {
         "rule_files": [str(rules.resolve())],

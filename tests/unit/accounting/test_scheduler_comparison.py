@@ -6,7 +6,6 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,12 +18,6 @@ from exporter.tools.report.accounting.database import Cursor, Database, Differen
 from tests.unit.accounting.node import Job, Node
 
 T0 = 1_760_000_400.0  # a full hour
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    with contextlib.closing(Database(tmp_path / "service.sqlite")) as made:
-        yield made
 
 
 def compared(folder: Path, body: str) -> None:
@@ -101,7 +94,7 @@ def test_time_that_is_added_ends_with_each_hour_and_with_the_job(database: Datab
 
 @pytest.mark.parametrize("late", [False, True], ids=["read before", "read after"])
 def test_mig_instance_is_no_whole_gpu_that_nodes_lack(late: bool, database: Database, tmp_path: Path) -> None:  # noqa: FBT001
-    """To Slurm each instance is a GPU. Its node may be read after the comparison."""
+    """Slurm counts each instance as a GPU. Its node may be read after the comparison."""
     seen, lost = Job("7", T0, T0 + 700, fraction=1 / 7, profile="1g.10gb"), SchedulerJob("7", T0, T0 + 700, 1.0)
     with contextlib.closing(Node(tmp_path / "gpu01.sqlite", [seen], T0 - 5)) as node:
         node.cycles(T0 + 720)

@@ -25,13 +25,9 @@ from exporter.web.app import ALLOCATIONS, App, Policy, Response, RouteHandlers
 from exporter.web.auth import BasicAuth
 from exporter.web.server import Server
 from tests.unit.accounting.node import Job, Node, by_account
+from tests.unit.accounting.rows import ROW, T0
 
-T0 = 1_760_000_400.0
 NODES = ("gpu01", "gpu02")
-LATE: dict[str, Any] = {
-    "seq": 1, "allocation": "77", "start": T0, "end": T0 + 60, "facts": {"owner": Owner("", "")}, "model": "A100",
-    "profile": "", "hour": int(T0 // 3600), "until": T0 + 60, "used": 0.0, "joules": 0.0, "states": {"computing": 60.0},
-}  # fmt: skip
 HASH = "$2b$04$YM27EtVXYw3q6FyvZ8MwouIAEZB8ADmIXWPXbuPhVZa4I3mZXOczK"
 """Of `secret`."""
 
@@ -67,13 +63,6 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
     yield found
     for node in found.nodes.values():
         node.close()
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    found = Database(tmp_path / "service.sqlite")
-    yield found
-    found.close()
 
 
 def accounts(database: Database) -> Mapping[str, float]:
@@ -174,7 +163,7 @@ def test_node_whose_disk_is_restored_from_a_backup_is_read_on(tmp_path: Path, da
 
 
 def test_end_after_the_clock_was_set_back_is_read(tmp_path: Path, database: Database) -> None:
-    """Within an hour a row reaches as far in time as before, and goes on to grow."""
+    """A row reaches as far in time as before within an hour, and goes on to grow."""
     node = Node(tmp_path / "gpu01.sqlite", [Job("1", T0 + 5, T0 + 1e6, reports_start=False)], T0)
 
     def ask(target: str, after: int) -> Mapping[str, Any]:
@@ -235,7 +224,7 @@ def test_sums_of_hours_change_nothing(fleet: Fleet, database: Database) -> None:
     fleet.run(T0 + 3600)
     collect(database, NODES, fleet.ask, lambda: T0)
     owner = Owner("slurm:77", "slurm", slurm_job="77")
-    late = {**LATE, "facts": {"owner": owner}}, {**LATE, "facts": {"owner": owner._replace(account="robots")}}
+    late = {**ROW, "facts": {"owner": owner}}, {**ROW, "facts": {"owner": owner._replace(account="robots")}}
     for row in late:
         database.add("gpu09", "gpu09", Cursor("s", 1), [row], T0)
         before = totals()
@@ -252,7 +241,7 @@ def test_sums_outlive_the_rows_that_are_forgotten(fleet: Fleet, database: Databa
     before = accounts(database)
 
     database.forget(T0 + 1800)  # in the middle of the hour: a late row adds it up anew
-    database.add("gpu09", "gpu09", Cursor("s", 1), [LATE], T0)
+    database.add("gpu09", "gpu09", Cursor("s", 1), [ROW], T0)
     database.sum_hours()
     assert accounts(database) == before
 
@@ -350,7 +339,7 @@ def test_gpu_time_of_a_whole_day_is_a_metric_of_the_service(tmp_path: Path, hour
     now = int(time.time()) // 3600
     database = Database(tmp_path / command.DATABASE)
     rows = [
-        {**LATE, "allocation": f"{back}", "hour": now - back, "states": {"free": 3600.0}} for back in range(hours + 1)
+        {**ROW, "allocation": f"{back}", "hour": now - back, "states": {"free": 3600.0}} for back in range(hours + 1)
     ]
     database.add("n1", "n1", Cursor("s", 1), rows, 0.0)
     database.close()

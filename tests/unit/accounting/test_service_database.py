@@ -6,35 +6,19 @@ import contextlib
 import json
 import random
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from exporter.attribution.owner import Owner
 from exporter.tools.report.accounting.database import Cursor, Database, SchedulerJob
 from exporter.tools.report.accounting.prices import PriceRow, Prices
-
-T0 = 1_760_000_400.0
-LATE: dict[str, Any] = {
-    "seq": 1, "allocation": "77", "start": T0, "end": T0 + 60, "facts": {"owner": Owner("", "")}, "model": "A100",
-    "profile": "", "hour": int(T0 // 3600), "until": T0 + 60, "used": 0.0, "joules": 0.0, "states": {"computing": 60.0},
-}  # fmt: skip
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    found = Database(tmp_path / "service.sqlite")
-    yield found
-    found.close()
+from tests.unit.accounting.rows import ROW, T0
 
 
 def test_pool_that_is_learnt_an_hour_late_is_that_of_the_whole_job(database: Database) -> None:
     """Its team pays what its jobs cost."""
     owner = Owner("slurm:77", "slurm", slurm_job="77", account="robots")
-    first = {**LATE, "facts": {"owner": owner}}
-    second = {**LATE, "seq": 2, "facts": {"owner": owner._replace(partition="spot")}, "hour": LATE["hour"] + 1}
+    first = {**ROW, "facts": {"owner": owner}}
+    second = {**ROW, "seq": 2, "facts": {"owner": owner._replace(partition="spot")}, "hour": ROW["hour"] + 1}
     for row in (first, second):
         database.add("gpu09", "gpu09", Cursor("s", 1), [row], T0)
         database.sum_hours()
@@ -52,7 +36,7 @@ def test_database_of_an_older_service_goes_on(tmp_path: Path) -> None:
     """Its view of allocations had no pool of pods, and nothing was added up."""
     path, owner = tmp_path / "service.sqlite", Owner("web/Pod/x", "pod", namespace="web")
     old = Database(path)
-    old.add("a", "a", Cursor("s", 1), [{**LATE, "facts": {"owner": owner, "details": {"label_pool": "spot"}}}], T0)
+    old.add("a", "a", Cursor("s", 1), [{**ROW, "facts": {"owner": owner, "details": {"label_pool": "spot"}}}], T0)
     old.close()
     with contextlib.closing(sqlite3.connect(path)) as database:
         database.executescript(
@@ -73,7 +57,7 @@ def test_sums_of_a_database_whose_views_were_others_keep_their_cluster(tmp_path:
     """Their rows are forgotten."""
     path = tmp_path / "service.sqlite"
     with contextlib.closing(Database(path)) as old:
-        old.add("a", "west/a", Cursor("s", 1), [LATE], T0)
+        old.add("a", "west/a", Cursor("s", 1), [ROW], T0)
         old.sum_hours()
         old.forget(T0 + 3601)
     with contextlib.closing(sqlite3.connect(path)) as database:
@@ -88,7 +72,7 @@ def test_total_names_the_nodes_without_data(database: Database) -> None:
     """Hours of which only the scheduler knows, or that the exporter did not see, have no data."""
     hour = int(T0 // 3600)
     for node, number, state in (("a", 0, "free"), ("a", 1, "unobserved"), ("a", 3, "computing"), ("b", 2, "free")):
-        row = {**LATE, "hour": hour + number, "allocation": f"{number}", "states": {state: 3600.0}}
+        row = {**ROW, "hour": hour + number, "allocation": f"{number}", "states": {state: 3600.0}}
         database.add(node, node, Cursor("s", 1), [row], T0)
 
     assert database.hours_missing(T0 - 86400, T0 + 86400) == {"a": 2, "b": 1}
@@ -99,7 +83,7 @@ def test_total_names_a_node_that_was_down_all_the_time(database: Database) -> No
     """Down since yesterday. One that is down for more than a month is gone."""
     hour = int(T0 // 3600)
     for node, hours in (("up", range(-900, 24)), ("down", range(-30, -24)), ("gone", range(-900, -800))):
-        rows = [{**LATE, "hour": hour + each, "allocation": f"{each}"} for each in hours]
+        rows = [{**ROW, "hour": hour + each, "allocation": f"{each}"} for each in hours]
         database.add(node, node, Cursor("s", 1), rows, T0)
 
     assert database.hours_missing(T0, T0 + 86400) == {"down": 24}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +15,9 @@ from exporter.config.option import ConfigError
 from exporter.tools.report.accounting import collector, command
 from exporter.tools.report.accounting.collector import NodeAccess, collect
 from exporter.tools.report.accounting.database import Database
+from tests.unit.accounting.rows import ROW, T0
 from tests.unit.report.test_failures import api
 from tests.unit.report.test_fetch import BODY
-
-T0 = 1_760_000_400.0
-LATE: dict[str, Any] = {
-    "seq": 1, "allocation": "77", "start": T0, "end": T0 + 60, "facts": {"owner": Owner("", "")}, "model": "A100",
-    "profile": "", "hour": int(T0 // 3600), "until": T0 + 60, "used": 0.0, "joules": 0.0, "states": {"computing": 60.0},
-}  # fmt: skip
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    found = Database(tmp_path / "service.sqlite")
-    yield found
-    found.close()
 
 
 @pytest.mark.parametrize(
@@ -37,16 +25,16 @@ def database(tmp_path: Path) -> Iterator[Database]:
     [
         {},
         [],
-        {"node": "a", "store": "s", "more": False, "rows": [{**LATE, "states": []}]},
-        {"node": "a", "store": "s", "more": False, "rows": [{**LATE, "states": {"computing": float("nan")}}]},
-        {"node": "a", "store": "s", "more": False, "rows": [{**LATE, "hour": 10**30}]},
-        {"node": "a", "store": "s", "more": False, "rows": [{**LATE, "model": None}]},
-        {"node": "a", "store": "s", "more": False, "rows": [LATE, {**LATE, "profile": []}]},
+        {"node": "a", "store": "s", "more": False, "rows": [{**ROW, "states": []}]},
+        {"node": "a", "store": "s", "more": False, "rows": [{**ROW, "states": {"computing": float("nan")}}]},
+        {"node": "a", "store": "s", "more": False, "rows": [{**ROW, "hour": 10**30}]},
+        {"node": "a", "store": "s", "more": False, "rows": [{**ROW, "model": None}]},
+        {"node": "a", "store": "s", "more": False, "rows": [ROW, {**ROW, "profile": []}]},
     ],
 )
 def test_answer_of_something_else_stops_no_other_node(answer: Any, database: Database) -> None:
     """Nothing of it is kept, and the node is named."""
-    good = {"node": "gpu01", "store": "s", "more": False, "rows": [LATE]}
+    good = {"node": "gpu01", "store": "s", "more": False, "rows": [ROW]}
 
     def ask(target: str, after: int) -> Mapping[str, Any]:
         del after
@@ -70,8 +58,7 @@ def test_full_disk_of_the_service_is_named_and_stops_no_round(
             self._database.execute("PRAGMA max_page_count = 1")  # raised to what it has
 
     rows = [
-        {**LATE, "allocation": f"{number}", "facts": {"owner": Owner("", ""), "x": "x" * 4096}}
-        for number in range(1000)
+        {**ROW, "allocation": f"{number}", "facts": {"owner": Owner("", ""), "x": "x" * 4096}} for number in range(1000)
     ]
 
     def ask(*_: object) -> Mapping[str, Any]:

@@ -47,7 +47,7 @@ def test_deleted_pods_process_keeps_its_name(tmp_path: Path) -> None:
 
 
 def test_running_pod_is_the_same_owner_while_the_kubelet_is_silent_and_after(tmp_path: Path) -> None:
-    """Without the API server its container is the only one that was given a GPU."""
+    """Its container is the only one that was given a GPU: the API server is not asked."""
     from tests.attribution_kit.kubelet import GivenPod, Kubelet  # noqa: PLC0415 - as above
 
     moment = [MonotonicTime(0.0)]

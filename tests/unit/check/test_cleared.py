@@ -122,7 +122,7 @@ def test_evaluate_counts_a_lost_gpu_that_has_a_handle_once(
     changes: tuple[str, ...],
     missing: bool,  # noqa: FBT001 - a parameter
 ) -> None:
-    """Of two GPUs that there should be, one is lost, and the other may be missing."""
+    """Two GPUs are expected: one is lost, and the other may be missing."""
     node = facts(f'gpu_devices{{source="driver"}} {handles}', 'gpu_devices{source="pci"} 2', *changes)
 
     assert ("gpu_missing" in {finding.rule for finding in evaluate(node, Limits()).findings}) is missing

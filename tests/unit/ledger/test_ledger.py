@@ -157,7 +157,7 @@ def test_idle_clock_runs_while_all_gpus_are_idle_and_stops_with_one() -> None:
 
 
 def test_owner_of_gpus_that_report_no_use_has_no_idle_clock() -> None:
-    """As MIG instances before Hopper: 0 would say that it did something just now."""
+    """MIG instances before Hopper are so: 0 would say that it did something just now."""
     unknown = Reading(GPU, Signals(), (Allocation(ALICE, 1.0, (1,)),))
     ledger = book(unknown, ledger=book(unknown))
 

@@ -54,7 +54,7 @@ def test_who_came_since_the_last_answer_used_what_was_seen_and_no_more() -> None
 
 
 def test_owner_that_ran_in_the_time_of_others_has_no_more_seconds_than_its_share() -> None:
-    """Of a gap of 10 s the driver counted 5 s, all of them busy, and Alice ran nine tenths of these."""
+    """The driver counted 5 s of a gap of 10 s, all of them busy, and Alice ran nine tenths of these."""
     before = passed(Ledger(), shared(0.9, 0.1))
     after = passed(before, shared(0.9, 0.1, Counted(5.0, 5.0)), 10.0)
 

@@ -86,7 +86,7 @@ def test_a_rank_started_anew_goes_on(tmp_path: Path) -> None:
 
 
 def test_programs_of_one_rank_at_once_take_their_steps_together(tmp_path: Path) -> None:
-    """As several programs in one batch script do: to Slurm they all are rank 0."""
+    """Several programs in one batch script do so: to Slurm they all are rank 0."""
     node = Node(tmp_path)
     first, second = node.process(71), node.process(72)
     for steps in (10.0, 20.0):

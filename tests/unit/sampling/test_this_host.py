@@ -54,7 +54,7 @@ def test_view_with_a_progress_reader_has_the_reports_by_owner(tmp_path: Path) ->
 def test_memory_of_a_gpu_that_is_a_numa_node_is_unexplained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, sees_all: bool, unexplained: set[str] | None
 ) -> None:
-    """In another PID namespace the driver lists no process, so the memory of every GPU is."""
+    """The driver lists no process in another PID namespace, so the memory of every GPU is unexplained."""
     monkeypatch.setattr(this_host, "sees_all_processes", lambda: sees_all)
     for gpu, status in zip(GPUS, ("Node:\t1\nStatus:\tonline\n", "Node:\t-1\nStatus:\tdisabled\n"), strict=True):
         folder = tmp_path / "proc/driver/nvidia/gpus" / gpu.pci_bus_id

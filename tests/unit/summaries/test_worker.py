@@ -314,7 +314,7 @@ def test_database_of_the_accounting_that_cannot_be_opened_is_named(tmp_path: Pat
 
 @pytest.mark.parametrize("call", ["unlink", "scandir"])
 def test_spool_of_another_user_costs_no_summary(site: Site, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
-    """As after a change of SlurmUser: the worker may not remove what it finds there, or not even look."""
+    """The worker may not remove what it finds there, or not even look: so it is after a change of SlurmUser."""
 
     def refused(*_: object, **_more: object) -> None:
         raise PermissionError(13, "Permission denied")

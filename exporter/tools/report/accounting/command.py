@@ -99,7 +99,7 @@ class AccountingConfig:
     interval: float = option(
         "30s", duration, "Time between two rounds; 0: one round.", metavar="DURATION", group="Collect"
     )
-    retention: float = option("400d", duration, "Age of deleted hours; sums stay.", metavar="DURATION", group="Collect")
+    retention: float = option("400d", duration, "Time hours are kept; sums stay.", metavar="DURATION", group="Collect")
     sacct: str = option(
         "", text, "Compares ended jobs once a day: sacct.", metavar="COMMAND", group="Collect", name="slurm.sacct"
     )
