@@ -145,24 +145,37 @@ def test_mail_has_a_report_where_slurmctld_says_that_the_job_has_run(
     assert _mail(tmp_path, "-s", f"Slurm Job_id=7 Name=Ended {event}", "alice")[2:] == expected
 
 
-@pytest.mark.parametrize("recipient", ["--exec=id", "-Xid", "-a/etc/slurm/slurmdbd.conf"])
-def test_recipient_that_is_an_option_gets_no_mail(tmp_path: Path, recipient: str) -> None:
-    """`--mail-user` is the user's text, and programs named mail have options that run commands or attach files."""
+@pytest.mark.parametrize(
+    "recipient",
+    [
+        *("--exec=id", "-Xid", "-a/etc/slurm/slurmdbd.conf", "|id", "/srv/x", "+folder", "%root", "a`id`", "a b"),
+        *("alice,|id", "alice,/srv/x", "alice,-Xid", "alice\n|id", ""),
+    ],
+)
+def test_recipient_that_is_no_address_gets_no_mail(tmp_path: Path, recipient: str) -> None:
+    """`--mail-user` is the user's text: to programs named mail some are options, commands or files."""
     _script(tmp_path, "mail", f"touch {tmp_path}/sent")
 
     assert _run(tmp_path, "mailprog", *ENDED[:2], recipient).returncode == 0
     assert not (tmp_path / "sent").exists()
 
 
+@pytest.mark.parametrize("recipient", ["alice", "ada.b+tag@x-y.org", "a@x.org,b=c@y.org"])
+def test_recipient_that_is_an_address_gets_mail(tmp_path: Path, recipient: str) -> None:
+    _script(tmp_path, "gpu-exporter", "echo report")
+
+    assert _mail(tmp_path, *ENDED[:2], recipient)[1:] == [recipient, "report"]
+
+
 def test_name_of_a_job_adds_neither_a_header_nor_a_command(tmp_path: Path) -> None:
     """GNU Mailutils runs what follows `~!` at the beginning of a line; a line end in a subject ends the header."""
     _script(tmp_path, "gpu-exporter", "printf '%s\\n' '~!id' 'a ~ b'")
-    (tmp_path / "mail.txt").write_text("@SUBJECT@\n@REPORT@\n@USER@: bye\n")
+    (tmp_path / "mail.txt").write_text("@SUBJECT@\n@REPORT@\n~@USER@: bye\n")
     name = "t\u00e4st\n~!id\r\nBcc: all"
     subject = f"Slurm Job_id=7 Name={name} Ended, Run time 00:10:00, COMPLETED, ExitCode 0"
     one_line = "Slurm Job_id=7 Name=t\u00e4st ~!id  Bcc: all Ended, Run time 00:10:00, COMPLETED, ExitCode 0"
 
-    assert _mail(tmp_path, "-s", subject, "~p") == [one_line, "~p", one_line, " ~!id", "a ~ b", " ~p: bye"]
+    assert _mail(tmp_path, "-s", subject, "al") == [one_line, "al", one_line, " ~!id", "a ~ b", " ~al: bye"]
 
 
 def test_mail_has_a_report_of_any_length(tmp_path: Path) -> None:
