@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -61,6 +62,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=100000
 KillWait=1
+FirstJobId={first}
 ProctrackType=proctrack/{tracking}
 TaskPlugin={task}
 PrologFlags={flags}
@@ -136,6 +138,7 @@ class SlurmCluster:
         }
 
     def __enter__(self) -> SlurmCluster:  # noqa: PYI034 - Self is newer than our oldest Python
+        _remove_stale_cgroups()
         try:
             self._configure()
             self._start()
@@ -237,6 +240,8 @@ class SlurmCluster:
             "host": socket.gethostname(),
             "node": self.node,
             "controller": free_port(),
+            # Of its own: each cluster sees the cgroups that another one, or one that was killed, has on this machine.
+            "first": int.from_bytes(os.urandom(2), "big") * 1000 + 1,
             "nodes": "".join(
                 _NODE.format(node=node, host=socket.gethostname(), port=free_port()) for node in self.nodes
             ),
@@ -295,8 +300,19 @@ class SlurmCluster:
         return [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if works_in(folder, self.work)]
 
     def _remove_cgroups(self) -> None:
+        """Remove what the jobs left, with the processes in it."""
         for controller in Path("/sys/fs/cgroup").glob(f"*/slurm_{self.node}"):
             for folder, _, _ in os.walk(controller, topdown=False):
-                for pid in Path(folder, "cgroup.procs").read_text().split():
-                    self._kill(int(pid), signal.SIGKILL)
+                with contextlib.suppress(OSError):  # slurmstepd, which ends, removes it too
+                    for pid in Path(folder, "cgroup.procs").read_text().split():
+                        self._kill(int(pid), signal.SIGKILL)
                 until(lambda path=folder: removed(path))
+
+
+def _remove_stale_cgroups() -> None:
+    """Remove the empty cgroups of clusters whose tests were killed: an exporter takes them for jobs that ended."""
+    for cgroup in Path("/sys/fs/cgroup").glob("*/slurm_e2e*"):
+        owner = re.match(r"slurm_e2e(\d+)", cgroup.name)
+        if owner and not Path(f"/proc/{owner[1]}").exists():
+            for folder, _, _ in os.walk(cgroup, topdown=False):
+                removed(folder)

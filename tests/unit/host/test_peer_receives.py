@@ -19,10 +19,11 @@ from tests.growth import grown
 
 PROCFS = Path("/proc")
 LISTENS = """
-import socket, sys, time
+import socket, time
 server = socket.create_server(({address!r}, 0), family=socket.{family}, dualstack_ipv6={dual})
 print(server.getsockname()[1], flush=True)
 connection, _ = server.accept()
+print("accepted", flush=True)
 time.sleep(600)
 """
 RECEIVES = """
@@ -70,6 +71,7 @@ def test_receive_from_a_process_of_the_job_is_from_a_peer(
     server = starts(LISTENS.format(address=bound, family=family, dual=bound == "::"))
     assert server.stdout is not None
     pid, inode = receiver(starts, address, int(server.stdout.readline()))
+    assert server.stdout.readline() == "accepted\n"  # a client is connected before
 
     assert Peers(PROCFS).receives_from_peers({inode: pid}, [pid, server.pid]) == {inode}
     assert Peers(PROCFS).receives_from_peers({inode: pid}, [pid, starts("input()").pid]) == set()
@@ -102,6 +104,7 @@ def test_processes_with_a_connection_are_one_group(starts: Starts) -> None:
     server = starts(LISTENS.format(address="127.0.0.1", family="AF_INET", dual=False))
     assert server.stdout is not None
     pid, _ = receiver(starts, "127.0.0.1", int(server.stdout.readline()))
+    assert server.stdout.readline() == "accepted\n"
     alone = starts("input()").pid
     first = min(pid, server.pid)
 
