@@ -51,7 +51,7 @@ lint-spelling:
 PYTEST := env --unset=PYTHONDONTWRITEBYTECODE $(BIN)/pytest --dist loadgroup
 
 .PHONY: test
-test: lint ## All tests that need no GPU and no cluster (six minutes on two cores)
+test: lint ## All tests that need no GPU and no cluster (a quarter of an hour on two cores)
 	$(PYTEST) -n 4 # many wait for a program they started: twice as many as cores
 
 .PHONY: test-fast
@@ -88,7 +88,7 @@ structure: venv ## Print the folders of exporter/ and who imports whom
 	@$(BIN)/python -m tests.structure
 
 .PHONY: reference
-reference: venv ## Write docs/metrics.md and docs/options.md from the declarations
+reference: venv ## Write docs/metrics.md, docs/options.md and the other references from the declarations
 	$(BIN)/python -m exporter.tools.reference.pages docs
 
 .PHONY: soak
