@@ -145,6 +145,7 @@ class AccountingStore:
         database = sqlite3.connect(self._path, timeout=5.0, isolation_level=None, check_same_thread=False)
         try:
             (version,) = database.execute("PRAGMA user_version").fetchone()
+            _refuse_foreign(database)
             if version not in (0, VERSION):
                 database.close()
                 _set_aside(self._path, _OTHER_VERSION)
@@ -160,6 +161,13 @@ class AccountingStore:
             database.close()
             raise
         return database
+
+
+def _refuse_foreign(database: sqlite3.Connection) -> None:
+    """Raise OperationalError for the file of `gpu-exporter accounting`, which has a `--state.dir` too: it is in use."""
+    tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+    if tables and "store" not in tables:
+        raise sqlite3.OperationalError(f"{NAME} is the database of another program")
 
 
 def _refuse_damage(database: sqlite3.Connection) -> None:
