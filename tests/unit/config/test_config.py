@@ -54,6 +54,13 @@ def test_option_with_others_below_it_is_set_by_value_key(tmp_path: Path) -> None
     assert made.attribution.kubernetes.pod_labels == ("team", "app")
 
 
+def test_section_whose_keys_are_all_commented_out_sets_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text("sample:\n  # interval: 2s\ncheck:\nlog: {level: debug}\n")
+
+    assert load("--config.file", str(file)) == load("--log.level", "debug")
+
+
 def test_yaml_boolean_for_a_mode_is_understood(tmp_path: Path) -> None:
     """YAML 1.1 reads a bare `on` as true: what the user wrote is what counts."""
     file = tmp_path / "c.yaml"

@@ -51,6 +51,8 @@ def valid(content: Any) -> bool:
         ("ledger: {thresholds: 'wait-cover=0.4'}", True),
         ("ledger: {wait-cover: 0.4}", False),
         ("ledger: {thresholds: {wait-covr: 0.4}}", False),
+        ("sample:", True),
+        ("attribution: {kubernetes: }", True),
         ("web: {listen-adress: ':1'}", False),
         ("web: {telemetry-path: /-/ready}", False),
         ("ledger: {thresholds: {wait-cover: 1.5}}", False),
