@@ -30,7 +30,7 @@ _KINDS: Mapping[Any, Schema] = {
     kinds.ratio: {"type": "number", "minimum": 0, "maximum": 1},
     kinds.names: {"type": ["string", "array"], "items": {"type": "string"}},
     address: {"type": "string", "pattern": r":\d{1,5}$"},
-    kinds.url_path: {"type": "string", "pattern": "^/(?!-/)."},
+    kinds.url_path: {"type": "string", "pattern": "^/(?!-/|runbooks/|api/v1/allocations$)."},
 }
 
 

@@ -55,6 +55,7 @@ def valid(content: Any) -> bool:
         ("attribution: {kubernetes: }", True),
         ("web: {listen-adress: ':1'}", False),
         ("web: {telemetry-path: /-/ready}", False),
+        ("web: {telemetry-path: /runbooks/}", False),
         ("ledger: {thresholds: {wait-cover: 1.5}}", False),
         ("ledger: {thresholds: {polling-seconds: -1}}", False),
         ("ledger: {thresholds: {polling-seconds: 1.5}}", True),
