@@ -142,7 +142,7 @@ def fetch(tmp_path: Path) -> Callable[[Mapping[str, Release]], subprocess.Comple
     for name in SETUP_TOOLS:
         (path / name).symlink_to(shutil.which(name) or name)
     for name in ("apt-get", "apt-cache", "dpkg-deb"):
-        (path / name).write_text(FAKE_APT.format(python=sys.executable))
+        (path / name).write_text(FAKE_APT.format(python=Path(sys.executable).resolve()))
         (path / name).chmod(0o755)
     shutil.copytree(SCRIPT.parent, checkout / ".ci/make")
 
