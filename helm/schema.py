@@ -77,7 +77,7 @@ RULES: dict[str, Schema] = {
     "initContainers": {"items": _NAMED},
     "extraObjects": {"items": {"type": ["object", "string"]}},
     "port": {"minimum": 1, "maximum": 65535},
-    "web.telemetryPath": {"pattern": "^/[A-Za-z0-9_./-]+$", "not": {"pattern": "^/-/"}},
+    "web.telemetryPath": {"pattern": "^/[A-Za-z0-9_./-]+$", "not": {"pattern": "^/(-/|runbooks/|api/v1/allocations$)"}},
     "web.existingSecret": {"pattern": NAME},
     "web.tls.existingSecret": {"pattern": NAME},
     "web.tls.caKey": {"pattern": CONFIG_KEY},

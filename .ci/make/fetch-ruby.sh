@@ -17,7 +17,7 @@ libraries=$(echo "$dir"/usr/lib/*-linux-gnu)
 version=$(basename "$(echo "$dir"/usr/lib/ruby/[0-9]*)")
 cat >"$dir/ruby" <<EOF
 #!/bin/sh
-LD_LIBRARY_PATH=$libraries RUBYLIB=$dir/usr/lib/ruby/$version:$libraries/ruby/$version exec $dir/usr/bin/$program --disable-gems "\$@"
+LD_LIBRARY_PATH='$libraries' RUBYLIB='$dir/usr/lib/ruby/$version:$libraries/ruby/$version' exec '$dir/usr/bin/$program' --disable-gems "\$@"
 EOF
 chmod 755 "$dir/ruby"
 echo "Ruby unpacked in $dir"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -28,5 +29,5 @@ def command(prometheus: str, dashboards: Path, folder: Path) -> str:
     folder.chmod(0o755)
     mounts = {folder: "/etc/grafana/provisioning", dashboards: "/dashboards"}
     settings = " ".join(f"-e {setting}" for setting in _ANONYMOUS)
-    volumes = " ".join(f"-v {at}:{inside}:ro" for at, inside in mounts.items())
+    volumes = " ".join(f"-v {shlex.quote(f'{at}:{inside}:ro')}" for at, inside in mounts.items())
     return f"docker run --rm --network host {settings} {volumes} {IMAGE}"

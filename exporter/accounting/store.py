@@ -144,8 +144,7 @@ class AccountingStore:
             os.close(new_file(self._path, 0o640))
         database = sqlite3.connect(self._path, timeout=5.0, isolation_level=None, check_same_thread=False)
         try:
-            (version,) = database.execute("PRAGMA user_version").fetchone()
-            if version not in (0, VERSION):
+            if _read_version(database) not in (0, VERSION):
                 database.close()
                 _set_aside(self._path, _OTHER_VERSION)
                 return self._open_database()
@@ -160,6 +159,15 @@ class AccountingStore:
             database.close()
             raise
         return database
+
+
+def _read_version(database: sqlite3.Connection) -> int:
+    """Return the file's version, 0 of a new one. Raises OperationalError for that of `gpu-exporter accounting`."""
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+    if tables and "store" not in tables:
+        raise sqlite3.OperationalError(f"{NAME} is the database of another program")  # which has a --state.dir, too
+    return int(version)
 
 
 def _refuse_damage(database: sqlite3.Connection) -> None:

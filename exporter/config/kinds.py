@@ -115,8 +115,8 @@ def names(value: str) -> tuple[str, ...]:
 def url_path(value: str) -> str:
     if not re.fullmatch(r"/[A-Za-z0-9_./-]+", value):
         raise ValueError("a path such as /metrics: /, then letters, digits and . _ - /")
-    if value.startswith("/-/"):
-        raise ValueError("a path beside those of the probes, /-/healthy and /-/ready")
+    if re.match(r"/(-/|runbooks/|api/v1/allocations$)", value):
+        raise ValueError("a path beside /-/, /runbooks/ and /api/v1/allocations")
     return value
 
 

@@ -114,7 +114,7 @@ class _ConfigFile:
             raise self._file_error(str(error)) from None
         names = {option.name for option in self.table}
         found = dict[str, str]()
-        for name, value in self._flat_options(content if content is not None else {}):
+        for name, value in self._flat_options(content):
             if name not in names:
                 every = names | {option.name for option in self.others()}
                 if name not in every:
@@ -130,6 +130,8 @@ class _ConfigFile:
 
     def _flat_options(self, content: object, prefix: str = "") -> Iterator[tuple[str, str]]:
         """Yield the options of nested mappings; a key `value` sets an option that also has others below it."""
+        if content is None:  # empty, or every line below the key is a comment
+            return
         if not isinstance(content, dict):
             raise self._file_error(f"expected a mapping of options, got {type(content).__name__}")
         for key, value in cast("Mapping[object, object]", content).items():
@@ -140,15 +142,18 @@ class _ConfigFile:
                 yield name, self._text(name, value)
 
     def _is_nested(self, name: str, value: object) -> bool:
-        """Return whether a value holds options, and is no mapping that is an option's value.
+        """Return whether a value holds options or nothing, and is no mapping that is an option's value.
 
         The other commands are asked only where no option of this one is below the name.
         """
-        if not isinstance(value, dict):
+        if not isinstance(value, dict | None):
             return False
         if any(option.name.startswith(f"{name}.") for option in self.table):
             return True
-        return not any(option.mapping for option in (*self.table, *self.others()) if option.name == name)
+        every = (*self.table, *self.others())
+        if value is None:
+            return any(option.name.startswith(f"{name}.") for option in every)
+        return not any(option.mapping for option in every if option.name == name)
 
     def _text(self, name: str, value: object) -> str:
         """Return a value as a user would type it behind the option's flag."""

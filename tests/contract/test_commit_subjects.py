@@ -15,6 +15,7 @@ HOOK = Path(__file__).resolve().parents[2] / ".ci/hooks/commit-msg"
     [
         ("slurm: ignore the extern step's placeholder process\n\nWhy it is so.\n", True),
         ("# a comment of git\nmerge: one judge of faults\n", True),
+        pytest.param("docs: add a page\n" + "+ a line\n" * 100_000, True, id="git commit -v"),
         ("Fix things\n", False),
         ("ledger: Capital letters are no imperative of ours\n", False),
         (f"docs: {'a' * 66}\n", True),

@@ -142,7 +142,7 @@ def fetch(tmp_path: Path) -> Callable[[Mapping[str, Release]], subprocess.Comple
     for name in SETUP_TOOLS:
         (path / name).symlink_to(shutil.which(name) or name)
     for name in ("apt-get", "apt-cache", "dpkg-deb"):
-        (path / name).write_text(FAKE_APT.format(python=sys.executable))
+        (path / name).write_text(FAKE_APT.format(python=Path(sys.executable).resolve()))
         (path / name).chmod(0o755)
     shutil.copytree(SCRIPT.parent, checkout / ".ci/make")
 
@@ -274,3 +274,28 @@ def test_pip_that_fails_says_what_to_set_for_a_certificate(
     done = subprocess.run([PIP, program], capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stderr.splitlines()) == (code, said)
+
+
+RUBY_APT = """
+apt_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+apt_depends() { case $1 in ruby) echo ruby3.3 ;; *) echo libruby3.3 ;; esac; }
+apt_download() { touch "$1/ruby3.3.deb"; }
+dpkg-deb() {
+  mkdir -p "$3/usr/bin" "$3/usr/lib/x86_64-linux-gnu" "$3/usr/lib/ruby/3.3.0"
+  printf '#!/bin/sh\\necho "$RUBYLIB $*"\\n' >"$3/usr/bin/ruby3.3" && chmod 755 "$3/usr/bin/ruby3.3"
+}
+"""
+
+
+def test_ruby_runs_in_a_checkout_whose_path_has_a_blank(tmp_path: Path) -> None:
+    scripts = tmp_path / "a checkout/.ci/make"
+    scripts.mkdir(parents=True)
+    script = shutil.copy(SCRIPT.with_name("fetch-ruby.sh"), scripts)
+    (scripts / "apt.sh").write_text(RUBY_APT)
+    subprocess.run([script], check=True)
+    ruby = tmp_path / "a checkout/.cache/ruby"
+
+    said = subprocess.run([ruby / "ruby", "-e", "p 1"], capture_output=True, text=True, check=True).stdout
+
+    libraries = f"{ruby}/usr/lib/ruby/3.3.0:{ruby}/usr/lib/x86_64-linux-gnu/ruby/3.3.0"
+    assert said == f"{libraries} --disable-gems -e p 1\n"

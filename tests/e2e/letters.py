@@ -46,7 +46,7 @@ with smtplib.SMTP("127.0.0.1", {smtp}) as server:
 def send(folder: Path, smtp: int) -> None:
     """Send the letters of the month. The service reads the node once; mail(1) is a program that speaks SMTP."""
     programs = {
-        "mail": _MAIL.format(python=sys.executable, smtp=smtp),
+        "mail": _MAIL.format(python=Path(sys.executable).resolve(), smtp=smtp),
         "sacctmgr": "#!/bin/sh\necho 'vision|carol'\n",
     }
     for name, text in programs.items():

@@ -30,7 +30,7 @@ _KINDS: Mapping[Any, Schema] = {
     kinds.ratio: {"type": "number", "minimum": 0, "maximum": 1},
     kinds.names: {"type": ["string", "array"], "items": {"type": "string"}},
     address: {"type": "string", "pattern": r":\d{1,5}$"},
-    kinds.url_path: {"type": "string", "pattern": "^/(?!-/)."},
+    kinds.url_path: {"type": "string", "pattern": "^/(?!-/|runbooks/|api/v1/allocations$)."},
 }
 
 
@@ -81,7 +81,7 @@ def _place_leaf(properties: Schema, path: list[str], leaf: Schema) -> None:
         properties[first] = _merge_schemas(leaf, found) if found else leaf
         return
     if found is None or "properties" not in _branch_schema(found):
-        branch: Schema = {"type": "object", "additionalProperties": False, "properties": {}}
+        branch: Schema = {"type": ["object", "null"], "additionalProperties": False, "properties": {}}
         properties[first] = branch
         if found is not None:
             properties[first] = _merge_schemas(found, branch)

@@ -169,13 +169,14 @@ asked, or has no Prometheus object. `missing` are the labels of each that does n
 {{- if not .Values.prometheusRule.alerts.enabled }}{{ $off = append $off "alerts" }}{{ end -}}
 {{- end -}}
 {{- if include "gpu-exporter.makes" (list . "dashboards") -}}{{- $on = append $on "dashboards" -}}{{- else -}}{{- $off = append $off "dashboards" -}}{{- end -}}
-{{- $upgrade := printf "helm upgrade %s CHART -n %s --reset-then-reuse-values --set" .Release.Name .Release.Namespace -}}
+{{- $upgrade := printf "helm upgrade %s CHART -n %s --reset-then-reuse-values" .Release.Name .Release.Namespace -}}
 {{- $next := printf "kubectl -n %s port-forward service/prometheus-operated 9090 # of Prometheus; then ask http://localhost:9090 for gpu_exporter_build_info" $home -}}
 {{- if not $ofPrometheus -}}
 {{- $next = "query gpu_exporter_build_info: one series for each node with a pod" -}}
 {{- end -}}
 {{- if $sets -}}
-{{- $next = printf "%s '%s' # %s" $upgrade (join "," $sets) $why -}}
+{{- /* All of them are texts: of true or 5, --set makes what the schema refuses. */ -}}
+{{- $next = printf "%s --set-string '%s' # %s" $upgrade (join "," $sets) $why -}}
 {{- else if $why -}}
 {{- $next = "kubectl get prometheuses -A -o yaml # serviceMonitorSelector and ruleSelector are not set, or ask for labels by expressions" -}}
 {{- end -}}
@@ -184,7 +185,7 @@ asked, or has no Prometheus object. `missing` are the labels of each that does n
 {{- else if and (include "gpu-exporter.connected" .) (not (.Capabilities.APIVersions.Has (include "gpu-exporter.kind" (list . $part) | replace "|" "/"))) -}}
 {{- $next = printf "%s %s/blob/main/docs/how-to/prometheus-grafana.md#without-the-operator" (ternary "add rules and dashboards:" "add a scrape job:" (include "gpu-exporter.annotated" . | eq "yes")) .Chart.Home -}}
 {{- else -}}
-{{- $next = printf "%s monitoring.enabled=true,%s.enabled=auto" $upgrade $part | trimSuffix (printf ",%s.enabled=auto" (ternary $part "-" (eq (toString (index .Values $part).enabled) "auto"))) -}}
+{{- $next = printf "%s --set monitoring.enabled=true,%s.enabled=auto" $upgrade $part | trimSuffix (printf ",%s.enabled=auto" (ternary $part "-" (eq (toString (index .Values $part).enabled) "auto"))) -}}
 {{- end -}}
 Monitoring on:  {{ default "nothing" (join ", " $on) }}
 Monitoring off: {{ default "nothing" (join ", " $off) }}

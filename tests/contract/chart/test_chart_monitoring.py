@@ -165,7 +165,7 @@ def test_notes_name_the_label_that_is_missing() -> None:
 
     assert lines["Monitoring on"] == "ServiceMonitor, rules (without label release), dashboards"
     assert lines["Monitoring off"] == "nothing"
-    assert "--reset-then-reuse-values --set 'prometheusRule.labels.release=STACK' " in lines["Next"]
+    assert "--reset-then-reuse-values --set-string 'prometheusRule.labels.release=STACK' " in lines["Next"]
 
 
 def test_notes_name_what_is_off_of_the_rules() -> None:

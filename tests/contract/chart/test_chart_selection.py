@@ -118,6 +118,13 @@ def test_objects_get_the_labels_that_prometheus_selects_by(
             id="dots of a label are escaped",
         ),
         pytest.param(
+            [selecting({"matchLabels": {"prometheus": "true"}}, namespaces={})],
+            {"serviceMonitor": {"labels": {"prometheus": "x"}}, "prometheusRule": {"enabled": False}},
+            "ServiceMonitor (not selected: label prometheus=true is missing), dashboards",
+            "--set-string 'serviceMonitor.labels.prometheus=true'",
+            id="a label is a text, which --set takes for a boolean",
+        ),
+        pytest.param(
             [selecting(STACK)],
             {"prometheusRule": {"enabled": False}},
             "ServiceMonitor (not selected: no Prometheus reads namespace mon), dashboards",

@@ -80,6 +80,7 @@ UNKNOWN = [
     ({"fullnameOverride": "gpu_exporter"}, "at '/fullnameOverride'"),
     ({"fullnameOverride": "1st"}, "at '/fullnameOverride'"),
     ({"web": {"telemetryPath": "/-/healthy"}}, "at '/web/telemetryPath'"),
+    ({"web": {"telemetryPath": "/runbooks/metrics"}}, "at '/web/telemetryPath'"),
     ({"image": {"registry": "https://registry.example.com"}}, "at '/image/registry'"),
     ({"image": {"registry": "registry.example.com/"}}, "at '/image/registry'"),
     ({"image": {"tag": "a:b"}}, "at '/image/tag'"),

@@ -15,6 +15,7 @@ from exporter.accounting.model import Allocation, Amount, Batch, CounterKey, Cou
 from exporter.accounting.store import AccountingStore, read_after, rows_after
 from exporter.accounting.writer import MAX_WAITING_ROWS, Writer
 from exporter.attribution.owner import Owner
+from exporter.tools.report.accounting.database import Database
 
 
 def batch(seconds: float, *, job: str = "1", hour: int = 10) -> Batch:
@@ -193,6 +194,19 @@ def test_file_of_a_newer_version_is_set_aside(tmp_path: Path) -> None:
     AccountingStore(path, 5.0).close()
 
     assert (tmp_path / "a.sqlite.other-version").exists()
+
+
+def test_database_of_the_service_in_the_same_folder_is_left_alone(disk: type[Disk], tmp_path: Path) -> None:
+    """`state.dir` is an option of both commands, and one configuration file serves them."""
+    path = tmp_path / "accounting.sqlite"
+    Database(path).close()
+
+    writer = Writer(path, unix=lambda: 36100.0, open_store=disk)  # type: ignore[arg-type, return-value]
+    writer.offer_batch(batch(7.0))
+    writer.write_once()
+
+    assert not writer.health.persistent
+    Database(path, reads=True).close()
 
 
 FULL = Batch(

@@ -54,6 +54,13 @@ def test_option_with_others_below_it_is_set_by_value_key(tmp_path: Path) -> None
     assert made.attribution.kubernetes.pod_labels == ("team", "app")
 
 
+def test_section_whose_keys_are_all_commented_out_sets_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text("sample:\n  # interval: 2s\ncheck:\nlog: {level: debug}\n")
+
+    assert load("--config.file", str(file)) == load("--log.level", "debug")
+
+
 def test_yaml_boolean_for_a_mode_is_understood(tmp_path: Path) -> None:
     """YAML 1.1 reads a bare `on` as true: what the user wrote is what counts."""
     file = tmp_path / "c.yaml"
@@ -305,7 +312,9 @@ def test_a_duration_is_shown_as_it_is_typed(seconds: float, shown: str) -> None:
             ["--ledger.thresholds=active=0.1,active=0.2"],
             "--ledger.thresholds: expected NAME=VALUE,...; active is there twice, got",
         ),
-        (["--web.telemetry-path", "/-/ready"], "--web.telemetry-path: expected a path beside those of the probes"),
+        (["--web.telemetry-path", "/-/ready"], "--web.telemetry-path: expected a path beside /-/, /runbooks/"),
+        (["--web.telemetry-path", "/runbooks/x"], "--web.telemetry-path: expected a path beside /-/, /runbooks/"),
+        (["--web.telemetry-path", "/api/v1/allocations"], "--web.telemetry-path: expected a path beside /-/"),
         (["--sample.stale", "9999999d"], "--sample.stale: expected a duration of at most 36500d, got '9999999d'"),
         (["--process.limit", "9" * 5000], "--process.limit: expected a whole number of at most 18 digits, got '999"),
         (["--log.level", "x" * 5000], "--log.level: expected one of debug, info, warning, error, got 'xxx"),

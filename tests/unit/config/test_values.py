@@ -66,7 +66,7 @@ def test_what_is_taken(parse: Callable[[str], Any], text: str, value: object) ->
         (known.url_path, "/", "a path such as /metrics: /, then letters, digits and . _ - /"),
         (known.url_path, "/gpu metrics", "a path such as /metrics: /, then letters, digits and . _ - /"),
         (known.url_path, "/métriques", "a path such as /metrics: /, then letters, digits and . _ - /"),
-        (known.url_path, "/-/mine", "a path beside those of the probes, /-/healthy and /-/ready"),
+        (known.url_path, "/-/mine", "a path beside /-/, /runbooks/ and /api/v1/allocations"),
         *(
             (known.http_url, text, "http://HOST:PORT or https://HOST:PORT")
             for text in ("127.0.0.1:4646", "ftp://host:1", "http://host:1/path", "http://a@host:1", "http://host:1?x")

@@ -57,7 +57,7 @@ def mounts(line: str) -> dict[str, Path]:
 
 
 def test_grafana_finds_prometheus_and_every_dashboard(tmp_path: Path) -> None:
-    inside = mounts(command("http://127.0.0.1:9090", DASHBOARDS, tmp_path / "grafana"))
+    inside = mounts(command("http://127.0.0.1:9090", DASHBOARDS, tmp_path / "a folder"))
     configured = inside["/etc/grafana/provisioning"]
     sources = json.loads((configured / "datasources/demo.yaml").read_text())
     providers = json.loads((configured / "dashboards/demo.yaml").read_text())

@@ -22,7 +22,7 @@ def test_lines_of_nvidia_smi() -> None:
 def test_reading_arrives_while_the_program_still_runs(tmp_path: Path) -> None:
     """Nothing flushes the line: into a pipe it would come when the program ends."""
     command = tmp_path / "nvidia-smi"
-    command.write_text(PROGRAM.format(python=sys.executable))
+    command.write_text(PROGRAM.format(python=Path(sys.executable).resolve()))
     command.chmod(0o755)
 
     with smi.watching(3, str(command)) as found:

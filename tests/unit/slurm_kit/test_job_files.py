@@ -211,7 +211,7 @@ def test_first_two_jobs_after_a_boot_are_both_for_the_folders_group(tmp_path: Pa
     """The second prolog runs while the first has made the folder and not yet given it to the group."""
     folder, tools = tmp_path / "run/jobs", tmp_path / "tools"
     tools.mkdir()
-    second = f"SLURM_JOB_ID=8 SLURM_JOB_GPUS=1 PATH=$PATH TOLD=1 {KIT}/prolog {folder}"
+    second = f"SLURM_JOB_ID=8 SLURM_JOB_GPUS=1 PATH=$PATH TOLD=1 '{KIT}/prolog' {folder}"
     script = (
         f'[ "$1" != gpu-exporter ] || {{ shift; set -- 65534 "$@"; [ "$TOLD" ] || {second}; }}\nexec /bin/chgrp "$@"'
     )
