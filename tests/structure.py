@@ -22,8 +22,8 @@ ORDER = DAEMON + TOOLS
 """Folders from the one that imports nothing to the one that imports most."""
 
 MAX_LINES = {
-    "core": 1120, "config": 915, "driver": 2840, "host": 2720, "collectors": 2860, "attribution": 7385,
-    "progress": 1240, "ledger": 3065, "accounting": 1055, "faults": 3075, "sampling": 3735, "exposition": 190,
+    "core": 1120, "config": 917, "driver": 2840, "host": 2720, "collectors": 2860, "attribution": 7385,
+    "progress": 1240, "ledger": 3065, "accounting": 1061, "faults": 3075, "sampling": 3735, "exposition": 190,
     "web": 2250, "daemon": 990,
     "tools/simulator": 2735, "tools/capture": 715, "tools/report": 6035, "tools/check": 1100, "tools/reference": 760,
 }  # fmt: skip

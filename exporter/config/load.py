@@ -135,7 +135,7 @@ class _ConfigFile:
         if not isinstance(content, dict):
             raise self._file_error(f"expected a mapping of options, got {type(content).__name__}")
         for key, value in cast("Mapping[object, object]", content).items():
-            name = f"{prefix}{key}" if key != "value" else prefix.removesuffix(".")
+            name = f"{prefix}{key}" if not prefix or key != "value" else prefix.removesuffix(".")
             if self._is_nested(name, value):
                 yield from self._flat_options(value, f"{name}.")
             else:

@@ -114,6 +114,7 @@ def test_bad_input_is_one_line_that_names_the_option(arguments: list[str], expec
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
+        ("value: x", "unknown option 'value'"),
         ("web: {port: 1}", "unknown option 'web.port'"),
         ("web: {listen-adress: x}", "unknown option 'web.listen-adress', did you mean web.listen-address"),
         ("process.limits: 1", "unknown option 'process.limits', did you mean process.limit"),
