@@ -84,7 +84,7 @@ class SlurmConfig:
         metavar="MODE",
         name="",
     )
-    mapping_dir: Path | None = option("", optional_path, "Directory of the prolog's per-GPU job files.", metavar="DIR")
+    mapping_dir: Path | None = option("", optional_path, "Directory of the prolog's files about jobs.", metavar="DIR")
     scontrol: str = option(
         "scontrol",
         text,
