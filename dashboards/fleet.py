@@ -103,7 +103,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Allocated",
-            "Fraction of the reachable GPUs that is allocated, used or not. A fraction of a GPU counts as a fraction.",
+            "Fraction of the GPUs of reachable nodes that is allocated, used or not. A fraction of a GPU counts as a fraction.",
             over_time(f"{total('gpu_workload_allocated_gpus:sum')} / {known}"),
             units.PercentUnit,
             size=(3, 4),

@@ -31,11 +31,11 @@ FIXED = {
     "GpuDriverSkew": {"15 minute"},  # last_over_time(gpu_driver_info[15m])
     "GpuDriverUnavailable": {"2 minute"},  # helm/gpu-exporter/values.yaml: driver.exitAfter
     "GpuExportersDown": {"15 minute"},  # place:gpu_exporters_down:count
+    "GpuIncident": {"15 minute"},  # node:gpu_critical_new:last
     "GpuNetworkPortDegraded": {"5 minute"},  # exporter/host/network_ports.py
     "GpuNodeMaintenance": {"30 minute"},  # node:gpu_kube_node_new:last
     "GpuPerformanceLimited": {"90 %"},  # exporter/faults/reference.py
     "GpuSampleStale": {"3 minute"},  # exporter/faults/latch.py
-    "GpuWorkloadHung": {"100 %"},  # the utilization that is seen, no threshold
     "GpuXidWorkflow": {"6 hour"},  # exporter/faults/causes.py
 }
 """Figures that no parameter of the alert sets, and where each is set."""
