@@ -73,7 +73,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Lost",
-            "GPUs of reachable nodes that the driver no longer reports. Click for Health.",
+            "GPUs of reachable nodes that the driver reports lost, or gives no reading of. Click for Health.",
             now(f"{known} - {answer}"),
             steps=style.RED_FROM_ONE,
             size=(2, 4),

@@ -94,8 +94,8 @@ or on (cluster, instance) label_replace(changes(up[<window>]) >= <max_changes>, 
         f"open{{{{ end }}}}",
         description=f"{_MISMATCH}The kernel module and the user-space library of {NODE} differ in version (an upgrade "
         f"without a restart): no new GPU program can start. {RELOAD}"
-        f"{{{{ else if eq $labels.error `{REFUSED}` }}}}The exporter of {NODE} may not open the driver ({REFUSED}), and "
-        f"watches no GPU: the GPUs may be well. {ADMIT}"
+        f"{{{{ else if eq $labels.error `{REFUSED}` }}}}The exporter of {NODE} may not open the driver ({REFUSED}), "
+        f"and watches no GPU: the GPUs may be well. {ADMIT}"
         f"{{{{ else }}}}{_UNASKED}The exporter of {NODE} cannot start the thread that opens the driver, mostly for a "
         "limit on processes or memory: the driver may be well. No GPU of the node is watched."
         f"{{{{ else }}}}The exporter of {NODE} cannot open the driver: {{{{ $labels.error }}}}"
@@ -160,7 +160,9 @@ or label_replace((gpu_accounting_scheduler_difference_ratio or cluster:gpu_accou
         "{{ else }}" + NODE + " gets no data from "
         "{{ or $labels.source $labels.collector }}{{ end }}",
         description="{{ if eq $labels.source `accounting` }}The accounting and the scheduler, or the "
-        "recorded totals of a day, differ in " + percent() + " of the GPU time. Read the log of gpu-exporter accounting: "
+        "recorded totals of a day, differ in "
+        + percent()
+        + " of the GPU time. Read the log of gpu-exporter accounting: "
         "it names jobs and unread nodes.{{ else if eq $labels.of `shared` }}"
         "GPUs of " + NODE + " that Slurm allocates to several jobs: {{ $value }}. Each job has a fraction of them. "
         "Compare the jobs: scontrol -d show job.{{ else if eq $labels.of `owners` }}Source {{ $labels.source }} of "
@@ -185,10 +187,12 @@ or label_replace((gpu_accounting_scheduler_difference_ratio or cluster:gpu_accou
         + first_step("fault_state")
         + ".{{ end }}{{ else if eq $labels.finding `inventory` }}gres.conf and Kubernetes state different numbers of "
         f"GPUs for {NODE}. {first_step('inventory')}."
-        f"{{{{ else if eq $labels.finding `reference` }}}}{GPU} differs from --expect.reference. {first_step('reference')}."
-        f"{{{{ else if $labels.finding }}}}{GPU} reports full use in an idle performance state, without a process. Its "
-        f"utilization means nothing. {first_step('utilization_stuck')}.{{{{ else }}}}Collector {{{{ $labels.collector }}}}"
-        f" of {NODE} fails: {{{{ if eq $labels.collector `xid` }}}}no XID arrives from the driver or from the kernel log"
+        f"{{{{ else if eq $labels.finding `reference` }}}}{GPU} differs from --expect.reference. "
+        f"{first_step('reference')}."
+        f"{{{{ else if $labels.finding }}}}{GPU} reports full use in an idle performance state, without a process. "
+        f"Its utilization means nothing. {first_step('utilization_stuck')}."
+        f"{{{{ else }}}}Collector {{{{ $labels.collector }}}} of {NODE} fails: "
+        "{{ if eq $labels.collector `xid` }}no XID arrives from the driver or from the kernel log"
         f"{{{{ else }}}}its series are missing{{{{ end }}}}. {_READ_LOG}{{{{ end }}}}",
     ),
     Alert(

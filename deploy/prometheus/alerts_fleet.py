@@ -62,7 +62,9 @@ max without (level) (
     description=f"{_PLACE}{percent()} of the GPU exporters are unreachable: look for a common "
     "cause (power, network, a rollout). Nodes in maintenance are not counted, nor are targets younger than 15 minutes."
     + _PARTS
-    + found("sum(node:gpu_unreachable:count{cluster=%q})", " GPUs not seen now: {{ .Value }}.", "cluster"),
+    + found(
+        "sum(node:gpu_unreachable:count{cluster=%q})", " GPUs of the cluster not seen now: {{ .Value }}.", "cluster"
+    ),
 )
 EXPORTER_DOWN = Alert(
     name="GpuExporterDown",

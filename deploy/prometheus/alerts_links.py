@@ -55,8 +55,8 @@ max without (job, fault, evidence, action, finding, severity, type) (
     title="NVLink degraded",
     meaning="NVLink of a GPU has links down, an unhealthy fabric, or repeats transfers.",
     summary=f"{GPU} has a degraded NVLink fabric",
-    description=f"{GPU} has a degraded NVLink fabric.{_DOWN}{_UNHEALTHY}{_REPEATED}{_COUNTED} Jobs over several GPUs slow down "
-    f"or hang. {_STEP} {HIT}",
+    description=f"{GPU} has a degraded NVLink fabric.{_DOWN}{_UNHEALTHY}{_REPEATED}{_COUNTED} Jobs over several GPUs "
+    f"slow down or hang. {_STEP} {HIT}",
 )
 _NARROW = of_gpu('gpu_fault_timestamp_seconds{<gpu>,fault=~"pcie_.*"}', " It has {{ .Labels.evidence }}.")
 _REPLAYED = of_gpu(

@@ -98,15 +98,13 @@ def _idle(cause: str, window: str, ratio: str) -> str:
     return f"or on {WORKLOAD} {idle} {there_before(window)}"
 
 
-_NO_KERNEL = (
-    f" {_over('min_idle_ratio', 'window')}: no process, or none that ran a kernel. {ADVICE['allocated_idle']}"
-)
+_NO_KERNEL = f" {_over('min_idle_ratio', 'window')}: no process, or none that ran a kernel. {ADVICE['allocated_idle']}"
 _WHY = (
     f"{{{{ if ge $value 1.0 }}}}{_NO_KERNEL}{{{{ else }}}}"
     + found(
         f"topk(1, max by (cause) (avg_over_time({WORKLOAD_IDLE.record}{{cluster=%[1]q,workload=%[2]q}}[<window>])))",
-        f"{{{{ if eq .Labels.cause `requests` }}}} {_over('min_service_idle_ratio', 'service_window')}: no request came. "
-        f"{ADVICE['wait_requests']}"
+        f"{{{{ if eq .Labels.cause `requests` }}}} {_over('min_service_idle_ratio', 'service_window')}: "
+        f"no request came. {ADVICE['wait_requests']}"
         f"{{{{ else if eq .Labels.cause `user` }}}} {_over('min_session_idle_ratio', 'session_window')}: the "
         f"session was not used. {ADVICE['wait_user']}"
         f"{{{{ else }}}}{_NO_KERNEL}{{{{ end }}}}",
