@@ -7,7 +7,7 @@ from deploy.prometheus.outages import keep_firing_while_silent, lately
 from deploy.prometheus.recordings_fleet import NEW_NODE
 from deploy.prometheus.targets import POWERED_DOWN, exporters
 from deploy.prometheus.wording import GPU, NODE, NODE_HIT, counted, first_step, percent
-from exporter.faults.findings import ADMIT, LOAD, REFUSED, RELOAD
+from exporter.faults.findings import LOAD, REFUSED, RELOAD
 
 _MISMATCH = "{{ if eq $labels.error `LIB_RM_VERSION_MISMATCH` }}"
 _UNASKED = (
@@ -95,7 +95,7 @@ or on (cluster, instance) label_replace(changes(up[<window>]) >= <max_changes>, 
         description=f"{_MISMATCH}The kernel module and the user-space library of {NODE} differ in version (an upgrade "
         f"without a restart): no new GPU program can start. {RELOAD}"
         f"{{{{ else if eq $labels.error `{REFUSED}` }}}}The exporter of {NODE} may not open the driver ({REFUSED}), "
-        f"and watches no GPU: the GPUs may be well. {ADMIT}"
+        f"and watches no GPU: the GPUs may be well. Let the exporter open /dev/nvidiactl."
         f"{{{{ else }}}}{_UNASKED}The exporter of {NODE} cannot start the thread that opens the driver, mostly for a "
         "limit on processes or memory: the driver may be well. No GPU of the node is watched."
         f"{{{{ else }}}}The exporter of {NODE} cannot open the driver: {{{{ $labels.error }}}}"
@@ -157,6 +157,7 @@ or label_replace((gpu_accounting_scheduler_difference_ratio or cluster:gpu_accou
         + NODE
         + "{{ if $labels.cause }} may have faults that are not known{{ else }} cannot save its faults{{ end }}"
         "{{ else if eq $labels.of `shared` }}" + NODE + " has GPUs that Slurm allocates to several jobs"
+        "{{ else if eq $labels.source `acknowledgements` }}" + NODE + " cannot read its acknowledgements"
         "{{ else }}" + NODE + " gets no data from "
         "{{ or $labels.source $labels.collector }}{{ end }}",
         description="{{ if eq $labels.source `accounting` }}The accounting and the scheduler, or the "

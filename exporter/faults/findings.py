@@ -60,12 +60,11 @@ def _none_found(facts: Facts) -> bool:
 
 
 MISMATCH = "LIB_RM_VERSION_MISMATCH"
-LOAD, RELOAD, ADMIT = (
+LOAD, RELOAD = (
     "Load the driver (modprobe nvidia), or restart the node.",
     "Drain the node, then reload the module or restart.",
-    "Let the exporter open /dev/nvidiactl.",
 )
-"""Repair of a driver that does not open, of one that differs from its library, and of one that refuses the user."""
+"""Repair of a driver that does not open, and of one that differs in version from its library."""
 _ERRORS = {"LIBRARY_NOT_FOUND": "LIBRARY_NOT_FOUND (libnvidia-ml.so.1 is not where the dynamic linker looks)"}
 
 _HANGS = "NOT_OPENED"
