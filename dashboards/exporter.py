@@ -61,8 +61,8 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Driver not open",
-            "Nodes whose driver the exporter cannot open. The table has the reason.",
-            now(f"count(gpu_exporter_driver_error{{{NODE}}} == 1){ZERO}"),
+            "Nodes whose driver the exporter cannot open. Not those where it let go of the GPUs for maintenance. The table has the reason.",
+            now(f'count(gpu_exporter_driver_error{{{NODE}, error!="RELEASED"}} == 1){ZERO}'),
             style.COUNT,
             steps=style.RED_FROM_ONE,
             size=size,

@@ -73,7 +73,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Lost",
-            "GPUs of reachable nodes that the driver no longer reports. Click for Health.",
+            "GPUs of reachable nodes that the driver reports lost, or gives no reading of. Click for Health.",
             now(f"{known} - {answer}"),
             steps=style.RED_FROM_ONE,
             size=(2, 4),
@@ -103,7 +103,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Allocated",
-            "Fraction of the reachable GPUs that is allocated, used or not. A fraction of a GPU counts as a fraction.",
+            "Fraction of the GPUs of reachable nodes that is allocated, used or not. A fraction of a GPU counts as a fraction.",
             over_time(f"{total('gpu_workload_allocated_gpus:sum')} / {known}"),
             units.PercentUnit,
             size=(3, 4),

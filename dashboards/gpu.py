@@ -73,7 +73,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Reachable",
-            "Whether the driver reaches this GPU. LOST: it fell off the bus or needs a reset. Click for the node.",
+            "Whether the driver reaches this GPU. LOST: it fell off the bus, needs a reset, or gives no reading in time. Click for the node.",
             now(up),
             "none",
             mappings=style.ANSWERS,

@@ -70,7 +70,9 @@ def _count(
 
 
 def _numbers(made: build.Dashboard) -> None:
-    made.with_panel(_count("Lost", "GPUs that the driver no longer reports.", f"count({known(NODE)} == 0)"))
+    made.with_panel(
+        _count("Lost", "GPUs that the driver reports lost, or gives no reading of.", f"count({known(NODE)} == 0)")
+    )
     made.with_panel(
         _count(
             "Hardware XIDs",
@@ -241,7 +243,7 @@ def _lost() -> table.Panel:
     lost = f"{known(NODE)} == 0"
     return Table(
         title="Lost GPUs",
-        description="GPUs that the driver no longer reports, and the age of its last answer for them.",
+        description="GPUs that the driver reports lost, or gives no reading of, and the age of the last reading.",
         keys=(*health_links.keys(), Key("uuid", "UUID", width=345)),
         columns=(
             Value(

@@ -64,7 +64,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Lost",
-            "GPUs that the PCI bus shows or the exporter knew, and the driver does not report.",
+            "GPUs that the PCI bus shows or the exporter knew, and that the driver reports lost or gives no reading of.",
             now(f"count({known(ONE_NODE)}) - sum({known(ONE_NODE)})"),
             steps=style.RED_FROM_ONE,
             size=(3, 4),

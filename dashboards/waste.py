@@ -87,7 +87,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Possibly wasted",
-            "Allocated while nothing ran, which may be right: waiting for requests, for people, or for an unknown cause. Not counted as waste.",
+            "Allocated and possibly lost: waiting for requests, for people or for an unknown cause, or in a kernel that may only spin. Not counted as waste.",
             now(OWNED.or_none(among(POSSIBLY_LOST))),
             GPU_HOURS,
             size=(3, 4),
@@ -248,7 +248,7 @@ def _possible(level: str, scope: str = CLUSTER) -> Value:
 def _level(level: str, title: str, onward: link.Link) -> table.Panel:
     return Table(
         title=title,
-        description=f"GPU hours by {level}: allocated, wasted, the price of the waste and of what is possibly wasted (waiting for requests, for people, or for a cause unknown), "
+        description=f"GPU hours by {level}: allocated, wasted, the price of the waste and of what is possibly wasted (waiting for requests, people or an unknown cause, or a kernel that may only spin), "
         "and on which state most of it went. "
         f"Target ratio: utilization beside what is good for its classes of work. {mfu.MEANING} A dash: nothing of it could be observed, or "
         "reported. Click one for its workloads.",

@@ -47,7 +47,7 @@ def load(made: build.Dashboard) -> None:
     made.with_panel(
         panel.lines(
             "Memory",
-            "Used, and what it has. Without a process: in use, and no process accounts for it.",
+            "Used, and what it has. Unattributed: in use on an idle GPU, and no process or workload has it.",
             [
                 over_time(f"gpu_memory_used_bytes{{{DEVICE}}}", "used"),
                 over_time(f"gpu_memory_reserved_bytes{{{DEVICE}}}", "reserved by the driver"),

@@ -17,7 +17,7 @@ def ports() -> table.Panel:
     return Table(
         title="Network ports",
         description="InfiniBand and RoCE ports, each with the GPUs it is nearest to over PCIe. "
-        "In trouble: down or slow while others of its kind are not, or counting errors.",
+        "In trouble: down or slow, unlike before or unlike others of its kind, or counting errors.",
         keys=(Key("device", "Device", width=100), Key("port", "Port", width=60)),
         columns=(
             Value(

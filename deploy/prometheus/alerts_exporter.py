@@ -7,7 +7,7 @@ from deploy.prometheus.outages import keep_firing_while_silent, lately
 from deploy.prometheus.recordings_fleet import NEW_NODE
 from deploy.prometheus.targets import POWERED_DOWN, exporters
 from deploy.prometheus.wording import GPU, NODE, NODE_HIT, counted, first_step, percent
-from exporter.faults.findings import LOAD, RELOAD
+from exporter.faults.findings import LOAD, REFUSED, RELOAD
 
 _MISMATCH = "{{ if eq $labels.error `LIB_RM_VERSION_MISMATCH` }}"
 _UNASKED = (
@@ -16,6 +16,8 @@ _UNASKED = (
     " $labels.cluster $labels.instance | query }}"
 )
 """Condition that no thread could be started that would ask the driver."""
+
+_READ_LOG = f"{first_step('owners')}."
 
 _MAINTENANCE = Param(
     "maintenance",
@@ -87,11 +89,13 @@ or on (cluster, instance) label_replace(changes(up[<window>]) >= <max_changes>, 
         expr=keep_firing_while_silent("GpuDriverUnavailable", lately('gpu_exporter_driver_error{error!="RELEASED"}')),
         for_="10m",
         title="GPU driver does not open",
-        meaning="The exporter cannot open the driver of a node: most likely no GPU works there.",
+        meaning="The exporter cannot open the driver of a node: no GPU of it is watched.",
         summary=NODE + f" has a GPU driver that {_MISMATCH}differs in version from its library{{{{ else }}}}does not "
         f"open{{{{ end }}}}",
         description=f"{_MISMATCH}The kernel module and the user-space library of {NODE} differ in version (an upgrade "
         f"without a restart): no new GPU program can start. {RELOAD}"
+        f"{{{{ else if eq $labels.error `{REFUSED}` }}}}The exporter of {NODE} may not open the driver ({REFUSED}), "
+        f"and watches no GPU: the GPUs may be well. Let the exporter open /dev/nvidiactl."
         f"{{{{ else }}}}{_UNASKED}The exporter of {NODE} cannot start the thread that opens the driver, mostly for a "
         "limit on processes or memory: the driver may be well. No GPU of the node is watched."
         f"{{{{ else }}}}The exporter of {NODE} cannot open the driver: {{{{ $labels.error }}}}"
@@ -152,6 +156,8 @@ or label_replace((gpu_accounting_scheduler_difference_ratio or cluster:gpu_accou
         "GPUs{{ end }}{{ else if eq $labels.of `faults` }}"
         + NODE
         + "{{ if $labels.cause }} may have faults that are not known{{ else }} cannot save its faults{{ end }}"
+        "{{ else if eq $labels.of `shared` }}" + NODE + " has GPUs that Slurm allocates to several jobs"
+        "{{ else if eq $labels.source `acknowledgements` }}" + NODE + " cannot read its acknowledgements"
         "{{ else }}" + NODE + " gets no data from "
         "{{ or $labels.source $labels.collector }}{{ end }}",
         description="{{ if eq $labels.source `accounting` }}The accounting and the scheduler, or the "
@@ -159,36 +165,36 @@ or label_replace((gpu_accounting_scheduler_difference_ratio or cluster:gpu_accou
         + percent()
         + " of the GPU time. Read the log of gpu-exporter accounting: "
         "it names jobs and unread nodes.{{ else if eq $labels.of `shared` }}"
-        "GPUs of " + NODE + " that Slurm allocates to several jobs: "
-        "{{ $value }}. Each job "
-        "has a fraction of them.{{ else if eq $labels.of `owners` }}Source {{ $labels.source }} of " + NODE + " "
-        "fails: GPU time has no "
-        "owner, and alerts to owners of this node may be missing.{{ else if eq $labels.of `node` }}{{ "
-        "$labels.source }} "
-        "does not reply to the exporter of "
+        "GPUs of " + NODE + " that Slurm allocates to several jobs: {{ $value }}. Each job has a fraction of them. "
+        "Compare the jobs: scontrol -d show job.{{ else if eq $labels.of `owners` }}Source {{ $labels.source }} of "
+        + NODE
+        + " fails: GPU time has no owner, and alerts to owners of this node may be missing. "
+        + _READ_LOG
+        + "{{ else if eq $labels.source `acknowledgements` }}The file of acknowledgements of "
+        + NODE
+        + " cannot be read in full: acknowledged faults may still count. "
+        + _READ_LOG
+        + "{{ else if eq $labels.of `node` }}{{ $labels.source }} does not reply to the exporter of "
         + NODE
         + ", or refuses: how many GPUs the node should have, and whether it is "
-        "in maintenance, is known from the other sources alone.{{ else if eq $labels.of `faults` }}"
-        "{{ if $labels.cause }}The state file of "
+        "in maintenance, is known from the other sources alone. "
+        + _READ_LOG
+        + "{{ else if eq $labels.of `faults` }}{{ if $labels.cause }}The state file of "
         + NODE
         + " was not understood ({{ $labels.cause }}): faults from before may be missing. Read faults.json."
-        "{{ $labels.cause }} in --state.dir, then remove it."
-        "{{ else }}The exporter of "
+        "{{ $labels.cause }} in --state.dir, then remove it.{{ else }}The exporter of "
         + NODE
         + " cannot write its state file, and forgets faults when it restarts. "
         + first_step("fault_state")
-        + ".{{ end }}{{ else if eq $labels.finding `inventory` }}gres.conf "
-        "and Kubernetes state different numbers of GPUs for "
-        + NODE
-        + f". {first_step('inventory')}.{{{{ else if eq $labels.finding `reference` }}}}{GPU} differs from "
-        f"--expect.reference. {first_step('reference')}.{{{{ else if $labels.finding }}}}"
-        + GPU
-        + " reports full use in an idle performance state, without a process. Its utilization means nothing. "
-        + first_step("utilization_stuck")
-        + ".{{ else }}Collector {{ $labels.collector }} of "
-        + NODE
-        + " fails: {{ if eq $labels.collector `xid` }}no XID arrives from the driver or from the kernel log"
-        "{{ else }}its series are missing{{ end }}.{{ end }} " + first_step("owners") + ".",
+        + ".{{ end }}{{ else if eq $labels.finding `inventory` }}gres.conf and Kubernetes state different numbers of "
+        f"GPUs for {NODE}. {first_step('inventory')}."
+        f"{{{{ else if eq $labels.finding `reference` }}}}{GPU} differs from --expect.reference. "
+        f"{first_step('reference')}."
+        f"{{{{ else if $labels.finding }}}}{GPU} reports full use in an idle performance state, without a process. "
+        f"Its utilization means nothing. {first_step('utilization_stuck')}."
+        f"{{{{ else }}}}Collector {{{{ $labels.collector }}}} of {NODE} fails: "
+        "{{ if eq $labels.collector `xid` }}no XID arrives from the driver or from the kernel log"
+        f"{{{{ else }}}}its series are missing{{{{ end }}}}. {_READ_LOG}{{{{ end }}}}",
     ),
     Alert(
         name="GpuExporterSimulated",

@@ -54,7 +54,7 @@ max without (level) (
     keep_firing_for="10m",
     params=(
         Param("max_down_ratio", 0.2, Unit.RATIO, "Fraction of the exporters of a site, cluster or rack that are down."),
-        Param("min_nodes", 3, Unit.COUNT, "No fewer than this."),
+        Param("min_nodes", 3, Unit.COUNT, "No fewer than this in a cluster or rack."),
     ),
     title="Many exporters are down",
     meaning="Many exporters of a rack, cluster or site are down at the same time.",
@@ -62,7 +62,9 @@ max without (level) (
     description=f"{_PLACE}{percent()} of the GPU exporters are unreachable: look for a common "
     "cause (power, network, a rollout). Nodes in maintenance are not counted, nor are targets younger than 15 minutes."
     + _PARTS
-    + found("sum(node:gpu_unreachable:count{cluster=%q})", " GPUs not seen now: {{ .Value }}.", "cluster"),
+    + found(
+        "sum(node:gpu_unreachable:count{cluster=%q})", " GPUs of the cluster not seen now: {{ .Value }}.", "cluster"
+    ),
 )
 EXPORTER_DOWN = Alert(
     name="GpuExporterDown",

@@ -123,7 +123,7 @@ XID_WORKFLOW = _fault(
     "GpuXidWorkflow",
     Severity.WARNING,
     'gpu_fault_timestamp_seconds{fault=~"xid|xid_pattern",action=~"procedure|vendor|inspect"}',
-    ("GPU reported an XID", "An XID needs a procedure of its own or the vendor, or is not in the catalogue."),
+    ("GPU reported an XID", "An XID needs a procedure of its own or the vendor, or many programs fail on one GPU."),
     "reported {{ $labels.evidence }}",
     _SINCE
     + "{{ if eq $labels.fault `xid_pattern` }}Many programs fail on this GPU and on no other. "
@@ -173,7 +173,7 @@ or on {_DEVICE} gpu_fault_timestamp_seconds{{action="reset_when_idle"}}""",
     for_="10m",
     keep_firing_for="10m",
     title="GPU needs a reset when idle",
-    meaning="A GPU waits for a reset or another repair that its driver advises, until its work has ended.",
+    meaning="A GPU waits for a reset, or for another repair that its driver advises.",
     summary=f"{GPU} needs a reset or another repair when it is idle",
     description=f"{GPU} waits for a repair: bad memory to replace, a contained error, or the driver's advice. "
     + by_value("$labels.action", {each: f"{step_of(what)}." for each, what in _WAITING.items()})
@@ -287,7 +287,7 @@ LIMITED = Alert(
     keep_firing_for="30m",
     params=(Param("window", "10m", Unit.DURATION, "Time in more than half of which it is limited."),),
     title="GPU is slow: limit or clock",
-    meaning="A GPU is slowed down by a low power limit or a low clock under load.",
+    meaning="A low power limit, a low clock under load or the hardware itself slows a GPU down.",
     summary=f"{GPU} is slower than it can be",
     description=f"The power limit or the SM clock under load of {GPU} is below half of what it can be, or the hardware "
     "holds its clocks down. "

@@ -30,6 +30,11 @@ _REPEATED = of_gpu(
     " It repeats NVLink transfers {{ .Value | printf `%.2f` }} times a second.",
 )
 
+_COUNTED = of_gpu(
+    'gpu_finding{<gpu>,finding="nvlink_errors"}',
+    " It repeated more NVLink transfers than --check.link-errors since the driver was loaded.",
+)
+
 NVLINK = Alert(
     name="GpuNvlinkFabricDegraded",
     audience=Audience.ONCALL,
@@ -50,8 +55,8 @@ max without (job, fault, evidence, action, finding, severity, type) (
     title="NVLink degraded",
     meaning="NVLink of a GPU has links down, an unhealthy fabric, or repeats transfers.",
     summary=f"{GPU} has a degraded NVLink fabric",
-    description=f"{GPU} has a degraded NVLink fabric.{_DOWN}{_UNHEALTHY}{_REPEATED} Jobs over several GPUs slow down "
-    f"or hang. {_STEP} {HIT}",
+    description=f"{GPU} has a degraded NVLink fabric.{_DOWN}{_UNHEALTHY}{_REPEATED}{_COUNTED} Jobs over several GPUs "
+    f"slow down or hang. {_STEP} {HIT}",
 )
 _NARROW = of_gpu('gpu_fault_timestamp_seconds{<gpu>,fault=~"pcie_.*"}', " It has {{ .Labels.evidence }}.")
 _REPLAYED = of_gpu(

@@ -86,7 +86,7 @@ or on {WORKLOAD} sum by {WORKLOAD} (increase(gpu_workload_steps_total[<step_wind
     summary=f"{OWNER_NAME} hangs",
     description=f"{{{{ if $value }}}}The GPUs of {OWNER_NAME} spun in a collective for {percent()} of the last "
     f"<window> and "
-    "computed nothing. Utilization shows 100 %. Keep the stacks of its ranks (py-spy dump), then end it."
+    "computed nothing. Utilization counts that as use. Keep the stacks of its ranks (py-spy dump), then end it."
     f"{{{{ else }}}}{OWNER_NAME} reported steps before and none in the last <step_window>. Look for a rank that "
     f"hangs, a "
     f"full disk, or a checkpoint that does not end.{{{{ end }}}}{_NCCL}{HOURLY}",

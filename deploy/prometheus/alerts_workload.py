@@ -89,20 +89,24 @@ and on {WORKLOAD} sum by {WORKLOAD} (max_over_time(gpu_workload_allocated_gpus[2
 )
 
 
+def _over(ratio: str, window: str) -> str:
+    return f"for more than {threshold(ratio)} of the last <{window}>"
+
+
 def _idle(cause: str, window: str, ratio: str) -> str:
     idle = f'0 * max by {WORKLOAD} (avg_over_time({WORKLOAD_IDLE.record}{{cause="{cause}"}}[<{window}>]) > <{ratio}>)'
     return f"or on {WORKLOAD} {idle} {there_before(window)}"
 
 
-_NO_KERNEL = f" for at least <window>: no process, or none that ran a kernel. {ADVICE['allocated_idle']}"
+_NO_KERNEL = f" {_over('min_idle_ratio', 'window')}: no process, or none that ran a kernel. {ADVICE['allocated_idle']}"
 _WHY = (
     f"{{{{ if ge $value 1.0 }}}}{_NO_KERNEL}{{{{ else }}}}"
     + found(
         f"topk(1, max by (cause) (avg_over_time({WORKLOAD_IDLE.record}{{cluster=%[1]q,workload=%[2]q}}[<window>])))",
-        f"{{{{ if eq .Labels.cause `requests` }}}} for at least <service_window>: no request came. "
-        f"{ADVICE['wait_requests']}"
-        f"{{{{ else if eq .Labels.cause `user` }}}} for at least <session_window>: the session "
-        f"was not used. {ADVICE['wait_user']}"
+        f"{{{{ if eq .Labels.cause `requests` }}}} {_over('min_service_idle_ratio', 'service_window')}: "
+        f"no request came. {ADVICE['wait_requests']}"
+        f"{{{{ else if eq .Labels.cause `user` }}}} {_over('min_session_idle_ratio', 'session_window')}: the "
+        f"session was not used. {ADVICE['wait_user']}"
         f"{{{{ else }}}}{_NO_KERNEL}{{{{ end }}}}",
         "cluster",
         "workload",
@@ -142,7 +146,7 @@ ALLOCATED_IDLE = Alert(
         EXCEPT,
     ),
     title="Leaves GPUs idle",
-    meaning="Allocated GPUs ran nothing for 95 % of the window: no process, kernel, request or user.",
+    meaning="Allocated GPUs ran nothing for nearly the whole window: no process, kernel, request or user.",
     summary=f"{OWNER_NAME} leaves {_SOME} idle",
     description=f"{OWNER_NAME} left {_SOME} idle{_WHY}{HOURLY}",
 )

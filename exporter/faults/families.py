@@ -52,11 +52,11 @@ def _fault_samples(status: FaultStatus) -> Iterable[Sample]:
 
 
 FAULT_FAMILIES: tuple[Family[FaultStatus], ...] = (
-    gauges("gpu_fault_timestamp_seconds", "A fault that stands, with its evidence and what mends it; the value is when it began, Unix time.", Unit.SECONDS, _fault_samples, ("gpu", "uuid", "fault", "evidence", "action"), NODE),
+    gauges("gpu_fault_timestamp_seconds", "A fault that stands, with its evidence and repair; the value is when it began, Unix time.", Unit.SECONDS, _fault_samples, ("gpu", "uuid", "fault", "evidence", "action"), NODE),
     gauges("gpu_fault_acknowledged", "1 for a fault that stands and counts no more, since somebody acknowledged it; a lost GPU is expected no more.", Unit.NONE, lambda s: (Sample(1, labels) for labels in s.acknowledged), ("gpu", "uuid", "fault"), NODE),
     gauges("gpu_expected_devices", "GPUs this node should have, by source: an option, gres.conf, capacity in Kubernetes, its own past.", Unit.NONE, by(lambda s: s.expected.items()), ("source",), NODE),
     gauges("gpu_node_maintenance", "1 while this source reports that the node is out of service on purpose; absent otherwise.", Unit.NONE, by(lambda s: ((source, 1.0) for source in s.maintenance)), ("source",), NODE),
-    gauges("gpu_exporter_node_source_success", "Whether the last read of this source (Slurm, Kubernetes or the maintenance file) succeeded.", Unit.NONE, by(lambda s: ((source, float(success)) for source, success in s.sources.items())), ("source",), NODE),
+    gauges("gpu_exporter_node_source_success", "Whether the last read of this source (Slurm, Kubernetes, maintenance file or acknowledgements) succeeded.", Unit.NONE, by(lambda s: ((source, float(success)) for source, success in s.sources.items())), ("source",), NODE),
     gauges("gpu_exporter_faults_incomplete", "1 while known faults may be missing: a state file was not understood in full, and lies beside the new one.", Unit.NONE, by(lambda s: ((cause, 1.0) for cause in s.incomplete)), ("cause",), NODE),
     gauge("gpu_exporter_fault_state_saved", "Whether faults survive a restart of the exporter: 0 when their file cannot be written.", Unit.NONE, lambda s: s.saved, NODE),
 )  # fmt: skip

@@ -115,6 +115,12 @@ CASES: tuple[Case, ...] = (
         node("gpu_exporter_driver_error", "_x10 1x30", ',error="NOT_OPENED"')
         | node("gpu_exporter_thread_up", "_x10 1x30", ',thread="driver"'),
     ),
+    fires(
+        "GpuDriverUnavailable",
+        "the exporter may not open it",
+        "30m",
+        node("gpu_exporter_driver_error", "_x10 1x30", ',error="NO_PERMISSION"'),
+    ),
     silent(
         "GpuDriverUnavailable",
         "the node is starting",
@@ -272,6 +278,12 @@ CASES: tuple[Case, ...] = (
         "the role may not get nodes",
         "50m",
         node("gpu_exporter_node_source_success", "0x60", ',source="kubernetes"'),
+    ),
+    fires(
+        "GpuSourceFailing",
+        "a line that is no acknowledgement",
+        "50m",
+        node("gpu_exporter_node_source_success", "0x60", ',source="acknowledgements"'),
     ),
     silent(
         "GpuSourceFailing",

@@ -40,6 +40,7 @@ LINKS = (
     silent("GpuNvlinkFabricDegraded", "bits", "60m", _errors("crc_flit", "0+20x90") | _errors("replay", "0x90")),
     silent("GpuNvlinkFabricDegraded", "a burst at the training of a link", "35m 45m", _errors("replay", "0x30 60x60")),
     fires("GpuNvlinkFabricDegraded", "a route", "25m", finding("fabric_route", "_x10 1x20")),
+    fires("GpuNvlinkFabricDegraded", "many repeated transfers", "25m", finding("nvlink_errors", "_x10 1x20")),
     fires("GpuNvlinkFabricDegraded", "it never joins", "60m", finding("fabric_state", "1x60", severity="failed")),
     silent("GpuNvlinkFabricDegraded", "while it is being set up", "13m 20m", finding("fabric_state", "_x10 1x4 stale")),
     silent("GpuNvlinkFabricDegraded", "another finding", "20m", finding("hw_thermal", "1x30")),

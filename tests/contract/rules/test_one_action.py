@@ -15,7 +15,7 @@ from exporter.faults.rules import RECOVERY, RULES
 from tests.contract.rules.promtool import EXPECTED
 from tests.stack import ROOT
 
-WITHOUT_ALERT = {"leftover", "nvlink_errors", "nvswitch_error"}
+WITHOUT_ALERT = {"leftover", "nvswitch_error"}
 """Findings of the check alone: the alert of their page is about something else."""
 ACTIONS = {
     **{f"{rule.name} of {rule.runbook}": (rule.runbook, rule.action) for rule in RULES if "{" not in rule.action},

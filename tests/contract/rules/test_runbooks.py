@@ -15,6 +15,8 @@ from deploy.prometheus.recordings_common import STATE_INDEX
 from deploy.prometheus.render import ALERTS, RUNBOOKS, Settings, render
 from deploy.prometheus.states import LOST
 from exporter.collectors.xid_catalogue import class_of
+from tests.contract.dashboards.inference import labels, selectors
+from tests.contract.dashboards.vocabulary import METRICS
 from tests.contract.rules import promtool
 from tests.stack import ROOT
 
@@ -26,16 +28,18 @@ QUERY = re.compile(r"```promql\n(.*?)```|`([^`\n]*\b(?:gpu_|ALERTS|up\{)[^`\n]*)
 LINK = re.compile(r"\]\(([a-z]+\.md)\)")
 
 
+_ALERTS = {"ALERTS", "ALERTS_FOR_STATE"}
+"""Their labels differ by alert."""
 FIGURE = re.compile(r"\b(\d+ (?:%|minute|hour|day))")
 FIXED = {
     "GpuDriverSkew": {"15 minute"},  # last_over_time(gpu_driver_info[15m])
     "GpuDriverUnavailable": {"2 minute"},  # helm/gpu-exporter/values.yaml: driver.exitAfter
     "GpuExportersDown": {"15 minute"},  # place:gpu_exporters_down:count
+    "GpuIncident": {"15 minute"},  # node:gpu_critical_new:last
     "GpuNetworkPortDegraded": {"5 minute"},  # exporter/host/network_ports.py
     "GpuNodeMaintenance": {"30 minute"},  # node:gpu_kube_node_new:last
     "GpuPerformanceLimited": {"90 %"},  # exporter/faults/reference.py
     "GpuSampleStale": {"3 minute"},  # exporter/faults/latch.py
-    "GpuWorkloadHung": {"100 %"},  # the utilization that is seen, no threshold
     "GpuXidWorkflow": {"6 hour"},  # exporter/faults/causes.py
 }
 """Figures that no parameter of the alert sets, and where each is set."""
@@ -134,6 +138,15 @@ def test_queries_parse_and_links_lead_somewhere(path: Path) -> None:
     for block, span in QUERY.findall(text):
         parse(block or span)
     assert all((PAGES / link).is_file() for link in LINK.findall(text))
+
+
+@pytest.mark.parametrize("path", sorted(PAGES.glob("*.md")), ids=lambda path: path.stem)
+def test_queries_ask_for_labels_that_series_have(path: Path) -> None:
+    checks = path.read_text().partition("<!-- rule: end -->")[2]
+    nodes = [parse(block or span) for block, span in QUERY.findall(checks)]
+
+    for node in (node for node in nodes if {each.name for each in selectors(node)} <= METRICS.keys() - _ALERTS):
+        labels(node)
 
 
 def _codes(cell: str) -> set[int]:
