@@ -80,7 +80,7 @@ OWNER_WASTE = Alert(
     summary=f"{{{{ with $labels.cluster }}}}{{{{ . }}}}: {{{{ end }}}}{_OWNER}: "
     + _each(
         f"sum({_HOURS})",
-        "{{ $of.Value | printf `%.1f` }} GPU hours possibly wasted in 24 hours",
+        "{{ $of.Value | printf `%.1f` }} GPU hours wasted or possibly wasted in 24 hours",
     )
     + _each(_COST, f" ({MONEY})"),
     description=f"Workloads of {_OWNER} wasted or possibly wasted "
