@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from exporter.accounting.families import ACCOUNTING_FAMILIES
 from exporter.accounting.model import Cycle, Usage
 from exporter.attribution.families import OWNER_FAMILIES, PROCESS_FAMILIES, OwnerRow, ProcessRow, WorkloadRow, limit
-from exporter.attribution.owner import Owner, Ownership, WorkloadInfo
+from exporter.attribution.owner import NOBODY, Owner, Ownership, WorkloadInfo
 from exporter.attribution.work_class import UNKNOWN, ClassRule, WorkClass, WorkClasses
 from exporter.collectors.info import Info
 from exporter.collectors.memory import Memory
@@ -267,11 +267,19 @@ class WorkloadRows:
         """Rows of these `owners`, which are those of the ledger."""
         processes: defaultdict[Owner, set[int]] = defaultdict(set)
         memory: defaultdict[Owner, list[Bytes]] = defaultdict(list)
+        allocated = [(each, part) for each in readings for part in each.allocations]
+        inferred = {(each.target.uuid, pid): part.owner for each, part in allocated for pid in part.pids}
         for process in join.everyone:
             owner = join.owner(process)
+            owner = owner if owner != NOBODY else inferred.get((process.target, process.pid), NOBODY)
             processes[owner].add(process.pid)
             memory[owner] += [] if process.memory_bytes is None else [process.memory_bytes]
-        unlisted = {each.owner for reading in readings for each in reading.allocations if not each.listed}
+        unnamed = {each.target.uuid for each, part in allocated if part.owner == NOBODY and part.pids}
+        unlisted = {
+            part.owner
+            for each, part in allocated
+            if not part.listed or (each.target.uuid in unnamed and not processes[part.owner])
+        }
         gpus: dict[Owner, float] = {}
         for _, owner, fraction in _parts_of_gpus(readings):
             gpus[owner] = gpus.get(owner, 0.0) + fraction

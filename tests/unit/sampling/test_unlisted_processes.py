@@ -17,12 +17,12 @@ from exporter.core.units import Bytes, Fraction
 from exporter.ledger.account import Allocation, Reading
 from exporter.sampling.accounting import Accounting, AccountingOptions, WorkloadRows
 from exporter.sampling.host_view import Host, HostQuestion, HostView
-from exporter.sampling.join import Join
+from exporter.sampling.join import Join, allocations
 from exporter.sampling.sampler import Pacing, Sampler
 from exporter.tools.simulator import simulate
 from tests.attribution_kit.nodes import until
 
-JOB = Owner("slurm:7", "slurm")
+JOB, OTHER = Owner("slurm:7", "slurm"), Owner("slurm:8", "slurm")
 
 
 class Held(Host):
@@ -116,13 +116,27 @@ def test_memory_of_a_workload_is_what_the_driver_reports_of_its_processes(
 
 def test_owner_of_a_gpu_whose_instances_are_others_has_no_gpu() -> None:
     """It ran on the GPU when MIG was switched on: instances are allocated instead of the GPU."""
-    gpu, other = Target("GPU-0", 0, ""), Owner("slurm:8", "slurm")
+    gpu = Target("GPU-0", 0, "")
     instance = Target("MIG-0", 0, "", parent_uuid="GPU-0", share=Fraction(0.5))
-    readings = [Reading(gpu, allocations=(Allocation(JOB),)), Reading(instance, allocations=(Allocation(other),))]
+    readings = [Reading(gpu, allocations=(Allocation(JOB),)), Reading(instance, allocations=(Allocation(OTHER),))]
     joined = Join({}, (), {}, Ownership(), {}, 0, {})
-    rows = WorkloadRows().of([JOB, other], joined, readings, {}, {})
+    rows = WorkloadRows().of([JOB, OTHER], joined, readings, {}, {})
 
-    assert {row.owner: row.gpus for row in rows} == {JOB: 0.0, other: 0.5}
+    assert {row.owner: row.gpus for row in rows} == {JOB: 0.0, OTHER: 0.5}
+
+
+@pytest.mark.parametrize(("holders", "shown"), [((JOB,), (5, 1)), ((JOB, OTHER), (None, None))])
+def test_process_without_an_owner_is_of_the_only_holder_or_of_an_unknown_one(
+    holders: Sequence[Owner], shown: tuple[int | None, int | None]
+) -> None:
+    """/proc does not show it to the exporter, or the name of its pod is not known yet."""
+    running = [GpuProcess(7, "GPU-0", Bytes(5), {})]
+    owned = Ownership(holders={"GPU-0": tuple(holders)})
+    joined = Join({"GPU-0": running}, running, {}, owned, {}, 1, {})
+    readings = [Reading(Target("GPU-0", 0, ""), allocations=allocations("GPU-0", running, owned, ()))]
+    rows = WorkloadRows().of(holders, joined, readings, {}, {})
+
+    assert [(row.memory_bytes, row.processes) for row in rows] == [shown] * len(holders)
 
 
 def test_gpu_that_reports_neither_use_nor_processes_is_unobserved() -> None:
