@@ -158,7 +158,7 @@ class SlurmCluster:
                 # Nothing is kept, and slurmctld 25.11 does not end by SIGTERM after a node was lost.
                 self.stop_daemon(name, signal.SIGKILL)
             for pid in self._left():
-                self._kill(pid, signal.SIGKILL)
+                _kill(pid, signal.SIGKILL)
             self._remove_cgroups()
             shutil.rmtree(self.work, ignore_errors=True)
 
@@ -218,7 +218,7 @@ class SlurmCluster:
         if not file.exists():
             return
         pid = int(file.read_text())
-        self._kill(pid, number)
+        _kill(pid, number)
         until(lambda: not Path(f"/proc/{pid}").exists() or zombie(pid), 120)
         file.unlink(missing_ok=True)
 
@@ -291,28 +291,39 @@ class SlurmCluster:
     def _start_accounting(self) -> None:
         """Nothing: this cluster has no slurmdbd."""
 
-    def _kill(self, pid: int, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
-
     def _left(self) -> Sequence[int]:
         """What still runs in this cluster's directory: without slurmctld, steps wait for it for long."""
         return [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if works_in(folder, self.work)]
 
     def _remove_cgroups(self) -> None:
-        """Remove what the jobs left, with the processes in it."""
-        for controller in Path("/sys/fs/cgroup").glob(f"*/slurm_{self.node}"):
-            for folder, _, _ in os.walk(controller, topdown=False):
-                with contextlib.suppress(OSError):  # slurmstepd, which ends, removes it too
-                    for pid in Path(folder, "cgroup.procs").read_text().split():
-                        self._kill(int(pid), signal.SIGKILL)
-                until(lambda path=folder: removed(path))
+        for cgroup in Path("/sys/fs/cgroup").glob(f"*/slurm_{self.node}"):
+            _remove_cgroup(cgroup)
+
+
+def _kill(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
 
 
 def _remove_stale_cgroups() -> None:
-    """Remove the empty cgroups of clusters whose tests were killed: an exporter takes them for jobs that ended."""
+    """Remove the cgroups of clusters whose tests were killed: an exporter takes them for those of jobs."""
     for cgroup in Path("/sys/fs/cgroup").glob("*/slurm_e2e*"):
         owner = re.match(r"slurm_e2e(\d+)", cgroup.name)
-        if owner and not Path(f"/proc/{owner[1]}").exists():
-            for folder, _, _ in os.walk(cgroup, topdown=False):
-                removed(folder)
+        ours = all(0 not in _processes(folder) for folder, _, _ in os.walk(cgroup))  # 0: of another PID namespace
+        if owner and ours and not Path(f"/proc/{owner[1]}").exists():
+            _remove_cgroup(cgroup)
+
+
+def _remove_cgroup(cgroup: Path) -> None:
+    """Remove a cgroup and those below, with the processes in them."""
+    for folder, _, _ in os.walk(cgroup, topdown=False):
+        for pid in _processes(folder):
+            _kill(pid, signal.SIGKILL)
+        until(lambda path=folder: removed(path))
+
+
+def _processes(folder: str) -> list[int]:
+    try:
+        return [int(pid) for pid in Path(folder, "cgroup.procs").read_text().split()]
+    except OSError:  # a slurmstepd that ends has removed it
+        return []
