@@ -240,6 +240,15 @@ def energies(url: str) -> dict[Owner, float]:
     return {each: joules for each, joules in found.items() if each != NOBODY}
 
 
+def await_shares(cluster: SlurmCluster, observer: Observer, url: str) -> None:
+    """Wait until slurmctld has answered both about the jobs with shards, the only ones that it is asked about."""
+    shares = {owner(cluster.job("third")): 1 / 4, owner(cluster.job("most")): 3 / 4}
+    until(lambda: shares.items() <= _weights(observer.observe()).items())
+    until(
+        lambda: shares.items() <= {owner_of(each): each.value for each in series(url, "gpu_allocation_ratio")}.items()
+    )
+
+
 def jobs_by_gpu(ownership: Ownership) -> dict[str, set[str]]:
     return {uuid: {each.slurm_job for each in owners} for uuid, owners in ownership.holders.items()}
 
@@ -292,6 +301,7 @@ def test_attribution_goes_on_without_slurmctld(cluster: SlurmCluster, fake_nvml:
     with observing(cluster) as before, exporting(options(cluster), environment(cluster, fake), tmp_path) as url:
         becomes(expected, lambda: holders(before.observe()))
         becomes(expected, lambda: shown_holders(url))
+        await_shares(cluster, before, url)
         known = before.observe()
         cluster.stop_daemon("slurmctld", signal.SIGKILL)
         again = before.observe()
@@ -301,8 +311,7 @@ def test_attribution_goes_on_without_slurmctld(cluster: SlurmCluster, fake_nvml:
             fresh = after.observe()
         shown = shown_holders(url)
         # Of those that run: an owner of the first cycle may have fewer labels.
-        running = {each for owners in shown.values() for each in owners}
-        before_energy = {each: joules for each, joules in energies(url).items() if each in running}
+        before_energy = {each: joules for each, joules in energies(url).items() if each in set().union(*shown.values())}
         until(lambda: all(energies(url).get(each, 0.0) > joules for each, joules in before_energy.items()))
 
     assert shown == expected
